@@ -1,0 +1,171 @@
+"""What watches a run while it trains: divergence, weight averaging, the learning curve."""
+
+import csv
+import io
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import WeightAveraging
+
+from ablations.files import write_atomically
+
+CURVE_COLUMNS = ("step", "train_loss", "lr", "validation_loss", "seconds")
+CURVE_ROWS = 200
+
+
+class AverageLast(WeightAveraging):
+    """The equal-weight average of the weights after each of the last updates.
+
+    The average is what validation sees once it has begun, and what the module holds after training.
+    Before it has begun validation sees the weights as they are.
+
+    Args:
+        first_step: updates done before the first one whose weights count.
+    """
+
+    def __init__(self, first_step: int) -> None:
+        super().__init__()
+        self.first_step = first_step
+
+    def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
+        """Whether the weights after this update (counted from 0) count."""
+        return step_idx is not None and step_idx >= self.first_step
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Put the average into the module, if there is one."""
+        if self._latest_update_step > 0:
+            super().on_train_end(trainer, pl_module)
+
+    def _swap_models(self, pl_module: LightningModule) -> None:
+        # Lightning's average starts as a copy of the initial weights: not what is to be validated.
+        if self._latest_update_step > 0:
+            super()._swap_models(pl_module)
+
+
+class Divergence(Callback):
+    """Ends training at the first update whose loss is not finite or over a bound.
+
+    Args:
+        bound: the highest training loss that is no divergence, in nats per token.
+    """
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+        self.step: int | None = None
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        """Look at the loss of the micro-batch just done."""
+        loss = float(trainer.callback_metrics["train/loss"])
+        if self.step is None and not loss <= self.bound:
+            self.step = trainer.global_step
+            trainer.should_stop = True
+
+
+class LearningCurve(Callback):
+    """Keeps the learning curve as CSV and counts what was learned from.
+
+    A row is the mean training loss since the last row (nats per target token), the learning rate,
+    the validation loss where one was measured at this step, and the seconds of training so far
+    without validation. The file is always whole: it is rewritten at each validation and at the end.
+
+    Args:
+        path: the CSV file.
+        max_steps: updates of the run; the curve gets about 200 rows.
+    """
+
+    def __init__(self, path: Path, *, max_steps: int) -> None:
+        self.path = path
+        self.every = max(1, max_steps // CURVE_ROWS)
+        self.rows: list[dict[str, Any]] = []
+        self.losses: list[float] = []
+        self.target_tokens: Any = 0
+        self.validation_seconds = 0.0
+        self._started = 0.0
+        self._validation_started = 0.0
+        self._training = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far, validation left out."""
+        return time.perf_counter() - self._started - self.validation_seconds
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Start the clock."""
+        self._started = time.perf_counter()
+        self._training = True
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Count the tokens, and add a row when one is due."""
+        self.target_tokens = self.target_tokens + batch.target_lengths.sum()
+        self.losses.append(float(trainer.callback_metrics["train/loss"]))
+        step = trainer.global_step
+        if step % self.every == 0 and step > self._last_step():
+            self._add_row(trainer)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Stop the clock of training."""
+        self._validation_started = time.perf_counter()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Note the loss at this step and save the curve so far."""
+        if not self._training:
+            return
+        self.validation_seconds += time.perf_counter() - self._validation_started
+        if trainer.global_step > self._last_step():
+            self._add_row(trainer)
+        self.rows[-1]["validation_loss"] = float(trainer.callback_metrics["validation/loss"])
+        self.save()
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Close the curve with the last update."""
+        if trainer.global_step > self._last_step():
+            self._add_row(trainer)
+        self._training = False
+        self.save()
+
+    def save(self) -> None:
+        """Write the curve."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, CURVE_COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_atomically(self.path, text.getvalue())
+
+    def _last_step(self) -> int:
+        return self.rows[-1]["step"] if self.rows else 0
+
+    def _add_row(self, trainer: Trainer) -> None:
+        mean = math.fsum(self.losses) / len(self.losses) if self.losses else math.nan
+        self.losses.clear()
+        self.rows.append(
+            {
+                "step": trainer.global_step,
+                "train_loss": f"{mean:.6g}",
+                "lr": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
+                "validation_loss": "",
+                "seconds": f"{self.seconds:.3f}",
+            }
+        )
+
+
+class Hypotheses(Callback):
+    """Collects what the module predicts, by the position of each pair in its split."""
+
+    def __init__(self) -> None:
+        self.by_index: dict[int, list[int]] = {}
+
+    def on_predict_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        """Keep the token ids of one batch."""
+        self.by_index.update(zip(batch.indices.tolist(), outputs, strict=True))
+
+    def in_order(self, count: int) -> list[list[int]]:
+        """The token ids of the whole split, `count` sentences, in its own order."""
+        assert sorted(self.by_index) == list(range(count)), "a sentence was not decoded"
+        return [self.by_index[index] for index in range(count)]

@@ -1,0 +1,154 @@
+"""From a study to its cells: each one legal, each one once, each with its identity."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ablations.config import RunConfig, Scalar, check, config_from_flat, plain, run_id
+from ablations.study import Arrangement, Study
+from data.corpus import TranslationData, fingerprint
+from lightning_modules.design import violated
+
+if TYPE_CHECKING:
+    import pandas
+
+Changes = dict[str, Scalar]
+COST_PATHS = (
+    "dims.d_model",
+    "dims.d_ff",
+    "dims.n_encoder_layers",
+    "dims.n_decoder_layers",
+    "data.source",
+    "data.vocabulary_size",
+    "data.tokens_per_batch",
+    "optim.accumulate",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run of a study.
+
+    Attributes:
+        id: the run's identity, also the name of its folder.
+        config: all of its values.
+        changes: what differs from the baseline, by dotted name, the seed left out.
+    """
+
+    id: str
+    config: RunConfig
+    changes: Changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The cells of a study, and what became of the others.
+
+    Attributes:
+        study: what is studied.
+        cells: what is to be run, seed by seed, so that an unfinished study shows every level.
+        dropped: `(changes, reason)` of the combinations that break a constraint.
+        merged: `(changes, id)` of the cells that are the same run as an earlier one.
+    """
+
+    study: Study
+    cells: list[Cell] = field(default_factory=list)
+    dropped: list[tuple[Changes, str]] = field(default_factory=list)
+    merged: list[tuple[Changes, str]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The name of the study."""
+        return self.study.name
+
+    def missing(self, runs_dir: Path) -> list[Cell]:
+        """The cells without a result in this folder."""
+        return [cell for cell in self.cells if not (runs_dir / cell.id / "result.json").is_file()]
+
+
+def make_plan(
+    study: Study, *, data_fingerprint: Callable[[TranslationData], str] = fingerprint
+) -> Plan:
+    """List the cells of a study.
+
+    Args:
+        study: what is studied.
+        data_fingerprint: identifies the content of the data, asked once for each data config.
+
+    Raises:
+        ValueError: the baseline breaks a constraint, or its data cannot be found.
+    """
+    baseline = config_from_flat({**study.base, **study.baseline})
+    check(baseline)
+    plan = Plan(study=study)
+    legal = [changes for changes in _all_changes(study) if _is_legal(changes, baseline, plan)]
+    fingerprints: dict[TranslationData, str] = {}
+    seen: set[str] = set()
+    for seed, changes in product(study.seeds, legal):
+        config = config_from_flat({**changes, "seed": seed}, base=baseline)
+        if config.data not in fingerprints:
+            fingerprints[config.data] = data_fingerprint(config.data)
+        cell = Cell(id=run_id(config, fingerprints[config.data]), config=config, changes=changes)
+        if cell.id in seen:
+            plan.merged.append(({**changes, "seed": seed}, cell.id))
+        else:
+            seen.add(cell.id)
+            plan.cells.append(cell)
+    return plan
+
+
+def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | None:
+    """Seconds of one worker that these cells take, judged by past runs of the same size.
+
+    Args:
+        cells: what is to be run.
+        frame: the ledger's records.
+
+    Returns:
+        The estimate, or None when no past run has the size of some cell.
+    """
+    if not cells:
+        return 0.0
+    if frame.empty:
+        return None
+    runs = frame.drop_duplicates("run")
+    runs = runs.assign(per_step=runs["seconds_total"] / runs["steps"])
+    per_step = runs.groupby(list(COST_PATHS))["per_step"].mean().to_dict()
+    total = 0.0
+    for cell in cells:
+        size = tuple(_value(cell.config, path) for path in COST_PATHS)
+        if size not in per_step:
+            return None
+        total += per_step[size] * cell.config.budget.max_steps
+    return total
+
+
+def _value(config: RunConfig, path: str) -> Scalar:
+    section, name = path.split(".")
+    return plain(getattr(getattr(config, section), name))
+
+
+def _all_changes(study: Study) -> Iterator[Changes]:
+    """What differs from the baseline in each cell, the baseline itself first."""
+    if study.arrangement is Arrangement.one_factor_at_a_time:
+        yield {}
+        for axis, levels in study.axes.items():
+            yield from ({axis: level} for level in levels[1:])
+        return
+    for levels_of_cell in product(*study.axes.values()):
+        chosen = dict(zip(study.axes, levels_of_cell, strict=True))
+        yield _differences(chosen, study.baseline)
+
+
+def _differences(chosen: Changes, baseline: Mapping[str, Scalar]) -> Changes:
+    return {axis: level for axis, level in chosen.items() if level != baseline[axis]}
+
+
+def _is_legal(changes: Changes, baseline: RunConfig, plan: Plan) -> bool:
+    config = config_from_flat(changes, base=baseline)
+    sentences = violated(config.design, config.dims, config.optim)
+    if sentences:
+        plan.dropped.append((changes, sentences[0]))
+    return not sentences

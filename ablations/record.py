@@ -1,0 +1,87 @@
+"""What a result says of the circumstances: versions, hardware, commit, command."""
+
+import importlib.metadata
+import os
+import platform
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ablations.config import RunConfig, flatten
+
+PACKAGES = (
+    "transformer-ablations",
+    "torch",
+    "pytorch-lightning",
+    "sentencepiece",
+    "sacrebleu",
+    "sacremoses",
+    "numpy",
+)
+
+
+def circumstances(config: RunConfig) -> dict[str, Any]:
+    """Versions, hardware, threads, commit and the command that makes this result again."""
+    return {
+        "versions": versions(),
+        "hardware": hardware(),
+        "threads": torch.get_num_threads(),
+        "git_commit": git_commit(),
+        "command": command(config),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The version of Python and of each package that can change a number."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware() -> str:
+    """The GPU that a run here uses, or the CPU and its number of cores."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{_cpu_name()} ({os.cpu_count()} cores)"
+
+
+def git_commit() -> str | None:
+    """The commit of this code, with `-dirty` when files differ; None outside a repository."""
+    try:
+        answer = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None
+
+
+def command(config: RunConfig) -> str:
+    """The `ablate run` command of this config, naming only what differs from the defaults."""
+    default = flatten(RunConfig())
+    words = ["ablate", "run"]
+    for path, value in flatten(config).items():
+        if default.get(path) != value:
+            words.append(f"--{path}={value}")
+    return shlex.join(words)
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

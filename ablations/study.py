@@ -1,0 +1,188 @@
+"""Study files: a named table or a W&B grid, read by one parser into one Study."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ablations.config import Scalar, Task, parse_value, plain
+
+TABLES = resources.files("ablations") / "tables"
+STUDY_KEYS = ("name", "description", "base", "design", "axes", "seeds", "metric", "split")
+GRID_KEYS = ("name", "description", "method", "parameters", "metric", "program", "command", "project")
+
+
+class Arrangement(StrEnum):
+    """Which cells the axes of a study span."""
+
+    one_factor_at_a_time = "one_factor_at_a_time"
+    factorial = "factorial"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is studied.
+
+    Attributes:
+        name: names the table, the queue and the tracker's group.
+        description: what the study asks, one paragraph.
+        base: fixed values by dotted name.
+        arrangement: one factor at a time, or every combination.
+        axes: dotted name to levels; the first level is the baseline.
+        seeds: the same in every cell, so that cells are compared in pairs.
+        metric: the table's main metric.
+        split: the split the table shows; empty means the first test split of the data.
+    """
+
+    name: str
+    description: str = ""
+    base: Mapping[str, Scalar]
+    arrangement: Arrangement = Arrangement.one_factor_at_a_time
+    axes: Mapping[str, tuple[Scalar, ...]]
+    seeds: tuple[int, ...] = (1,)
+    metric: str = "bleu"
+    split: str = ""
+
+    @property
+    def baseline(self) -> dict[str, Scalar]:
+        """The first level of every axis."""
+        return {axis: levels[0] for axis, levels in self.axes.items()}
+
+
+def shipped_studies() -> list[str]:
+    """Names of the studies that come with the package."""
+    return sorted(Path(f.name).stem for f in TABLES.iterdir() if f.name.endswith(".yaml"))
+
+
+def load_study(name_or_path: str, *, overrides: Mapping[str, Any] | None = None) -> Study:
+    """Read a study.
+
+    Args:
+        name_or_path: a file, or the name of a shipped study.
+        overrides: values by dotted name that replace the study's fixed values.
+
+    Raises:
+        ValueError: no such study, or a key, name, value or level in it that is not legal.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        text = path.read_text(encoding="utf-8")
+    elif name_or_path in shipped_studies():
+        text = (TABLES / f"{name_or_path}.yaml").read_text(encoding="utf-8")
+    else:
+        raise ValueError(
+            f"{name_or_path!r} is neither a file nor a shipped study; shipped: "
+            f"{', '.join(shipped_studies())}"
+        )
+    try:
+        return parse_study(read_mapping(text), name=path.stem, overrides=overrides or {})
+    except ValueError as error:
+        raise ValueError(f"{name_or_path}: {error}") from None
+
+
+def read_mapping(text: str) -> dict[str, Any]:
+    """Parse YAML or JSON text that holds names and values.
+
+    Raises:
+        ValueError: it cannot be parsed, or holds something else.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"no valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ValueError("expected names and values, as in 'seed: 1'")
+    return content
+
+
+def parse_study(content: Mapping[str, Any], *, name: str, overrides: Mapping[str, Any]) -> Study:
+    """Build a study from the content of its file, either of the two forms.
+
+    Raises:
+        ValueError: a key, name, value or level that is not legal.
+    """
+    form = _grid_fields(content) if "parameters" in content else _study_fields(content)
+    taken = overrides.keys() & form["axes"].keys()
+    if taken:
+        raise ValueError(f"{min(taken)} is an axis of this study and cannot be set as well")
+    if "seed" in {*overrides, *form["base"], *form["axes"]}:
+        raise ValueError("seed: seeds are listed under 'seeds', not set or used as an axis")
+    study = Study(name=str(content.get("name", name)), **form)
+    if not re.fullmatch(r"[\w.-]+", study.name):
+        raise ValueError(f"name: {study.name!r}; use letters, digits, '_', '-' and '.'")
+    return _checked(replace(study, base={**study.base, **overrides}))
+
+
+def _study_fields(content: Mapping[str, Any]) -> dict[str, Any]:
+    _refuse_unknown(content, STUDY_KEYS)
+    choice = content.get("design", Arrangement.one_factor_at_a_time)
+    if choice not in list(Arrangement):
+        raise ValueError(f"design: {choice!r} is not legal; legal: {', '.join(Arrangement)}")
+    axes, base = content.get("axes") or {}, content.get("base") or {}
+    if not isinstance(axes, dict) or not isinstance(base, dict):
+        raise ValueError("'base' and 'axes' hold dotted names with their values")
+    return {
+        "description": str(content.get("description", "")).strip(),
+        "base": base,
+        "arrangement": Arrangement(choice),
+        "axes": axes,
+        "seeds": content.get("seeds", [1]),
+        "metric": content.get("metric", "bleu"),
+        "split": content.get("split", ""),
+    }
+
+
+def _grid_fields(content: Mapping[str, Any]) -> dict[str, Any]:
+    _refuse_unknown(content, GRID_KEYS)
+    if content.get("method") != "grid":
+        raise ValueError(f"method: {content.get('method')!r}; only 'grid' says which cells to run")
+    axes: dict[str, Any] = {}
+    base: dict[str, Any] = {}
+    for path, parameter in content["parameters"].items():
+        if not isinstance(parameter, dict) or parameter.keys() not in ({"values"}, {"value"}):
+            raise ValueError(f"{path}: give 'values: [...]' or 'value: ...'; a grid has no ranges")
+        if "values" in parameter:
+            axes[path] = parameter["values"]
+        else:
+            base[path] = parameter["value"]
+    seeds = axes.pop("seed", None) or [base.pop("seed", 1)]
+    return {
+        "description": str(content.get("description", "")).strip(),
+        "base": base,
+        "arrangement": Arrangement.factorial,
+        "axes": axes,
+        "seeds": seeds,
+        "metric": (content.get("metric") or {}).get("name", "bleu"),
+    }
+
+
+def _checked(study: Study) -> Study:
+    """The same study with every value parsed, or an error that names the first illegal one."""
+    task = parse_value("task", study.base.get("task", Task.translation))
+
+    def legal(path: str, value: Any) -> Scalar:
+        return plain(parse_value(path, value, task=task))
+
+    for path, values in {**study.axes, "seeds": study.seeds}.items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{path}: expected a list of values, found {values!r}")
+    fixed_axes = study.base.keys() & study.axes.keys()
+    if fixed_axes:
+        raise ValueError(f"{min(fixed_axes)} is both a fixed value and an axis")
+    return replace(
+        study,
+        base={path: legal(path, value) for path, value in study.base.items()},
+        axes={path: tuple(legal(path, v) for v in values) for path, values in study.axes.items()},
+        seeds=tuple(dict.fromkeys(parse_value("seed", seed) for seed in study.seeds)),
+    )
+
+
+def _refuse_unknown(content: Mapping[str, Any], legal: tuple[str, ...]) -> None:
+    for key in content:
+        if key not in legal:
+            raise ValueError(f"{key!r} is no key of a study file; legal: {', '.join(legal)}")

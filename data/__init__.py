@@ -1,0 +1,1 @@
+"""Data: LightningDataModules for every task. Knows nothing of models."""

@@ -1,0 +1,154 @@
+"""Greedy and beam search over the key/value cache."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from data.batches import BOS_ID, EOS_ID, PAD_ID
+from lightning_modules.cache import Cache
+from lightning_modules.masks import AttentionMask
+from lightning_modules.transformer import EncoderDecoder
+
+NEVER_GENERATED = [PAD_ID, BOS_ID]
+
+
+def length_limit(model: EncoderDecoder, source_lengths: Tensor, longest: int | None) -> int:
+    """Tokens after which decoding stops: twice the longest source and 10 more, or less if told so."""
+    limit = 2 * int(source_lengths.max()) + 10
+    return limit if longest is None else min(limit, longest)
+
+
+@torch.no_grad()
+def greedy_search(
+    model: EncoderDecoder, source: Tensor, source_lengths: Tensor, *, longest: int | None = None
+) -> list[list[int]]:
+    """The most probable token at each step; finished rows leave the batch.
+
+    Args:
+        model: in evaluation mode.
+        source: `(batch, source_length)`, right-padded.
+        source_lengths: `(batch,)`.
+        longest: tokens to generate at most, besides the rule of `length_limit`.
+
+    Returns:
+        Token ids of each row, without special tokens.
+    """
+    memory, memory_mask = model.encode(source, source_lengths)
+    cache = Cache(len(model.decoder.blocks))
+    rows = torch.arange(len(source), device=source.device)
+    token = torch.full_like(rows, BOS_ID)
+    output: list[list[int]] = [[] for _ in range(len(source))]
+    for _ in range(length_limit(model, source_lengths, longest)):
+        states = model.decode(token[:, None], memory=memory, memory_mask=memory_mask, cache=cache)
+        logits = model.logits(states[:, -1])
+        logits[:, NEVER_GENERATED] = -math.inf
+        token = logits.argmax(-1)
+        alive = (token != EOS_ID).nonzero().flatten()
+        if len(alive) < len(token):
+            rows, token, memory_mask = rows[alive], token[alive], _select(memory_mask, alive)
+            memory = memory[alive]
+            cache.select(alive)
+        for row, chosen in zip(rows.tolist(), token.tolist(), strict=True):
+            output[row].append(chosen)
+        if not len(rows):
+            break
+    return output
+
+
+@torch.no_grad()
+def beam_search(
+    model: EncoderDecoder,
+    source: Tensor,
+    source_lengths: Tensor,
+    *,
+    beam_size: int,
+    length_penalty: float = 1.0,
+    longest: int | None = None,
+) -> list[list[int]]:
+    """Beam search over the whole batch at once; rows whose best is settled leave the batch.
+
+    A hypothesis scores `log p / length ** length_penalty`, its end counted in the length (the
+    rule of fairseq). A row is settled when `beam_size` hypotheses have ended and none that is
+    still open could, at its present length, beat the best of them.
+
+    Args and returns as in `greedy_search`.
+    """
+    search = _Beams(len(source), beam_size, length_penalty, source.device)
+    memory, memory_mask = model.encode(source, source_lengths)
+    repeat = torch.arange(len(source), device=source.device).repeat_interleave(beam_size)
+    memory, memory_mask = memory[repeat], _select(memory_mask, repeat)
+    cache = Cache(len(model.decoder.blocks))
+    for _ in range(length_limit(model, source_lengths, longest)):
+        token = search.tokens[:, -1:]
+        states = model.decode(token, memory=memory, memory_mask=memory_mask, cache=cache)
+        chosen = search.advance(model.logits(states[:, -1]).log_softmax(-1))
+        if not len(chosen):
+            break
+        cache.select(chosen)
+        if len(chosen) < len(memory):
+            memory, memory_mask = memory[chosen], _select(memory_mask, chosen)
+    return search.best()
+
+
+class _Beams:
+    """The open hypotheses of each row `(rows * beam, length)`, and the ended ones."""
+
+    def __init__(self, n_rows: int, beam_size: int, length_penalty: float, device: torch.device) -> None:
+        self.beam_size, self.length_penalty = beam_size, length_penalty
+        self.rows = torch.arange(n_rows, device=device)
+        self.tokens = torch.full((n_rows * beam_size, 1), BOS_ID, device=device)
+        self.scores = torch.full((n_rows, beam_size), -math.inf, device=device)
+        self.scores[:, 0] = 0.0
+        self.ended: list[list[tuple[float, list[int]]]] = [[] for _ in range(n_rows)]
+
+    def advance(self, log_probabilities: Tensor) -> Tensor:
+        """Take one step, given `(rows * beam, vocabulary)`.
+
+        Returns:
+            The indices of the hypotheses that go on, into those of the step before.
+        """
+        vocabulary = log_probabilities.shape[-1]
+        log_probabilities[:, NEVER_GENERATED] = -math.inf
+        totals = self.scores[..., None] + log_probabilities.view(len(self.rows), self.beam_size, -1)
+        # Twice the beam: at most beam_size of them can end, so enough remain open.
+        scores, flat = totals.flatten(1).topk(2 * self.beam_size)
+        beams, tokens = flat // vocabulary, flat % vocabulary
+        self._collect(scores, beams, tokens)
+        scores, order = scores.masked_fill(tokens == EOS_ID, -math.inf).topk(self.beam_size)
+        beams, tokens = beams.gather(1, order), tokens.gather(1, order)
+        going = self._unsettled(scores[:, 0])
+        starts = torch.arange(len(self.rows), device=beams.device)[:, None] * self.beam_size
+        previous = (starts + beams)[going].flatten()
+        self.rows, self.scores = self.rows[going], scores[going]
+        self.tokens = torch.cat([self.tokens[previous], tokens[going].flatten()[:, None]], dim=1)
+        return previous
+
+    def best(self) -> list[list[int]]:
+        """The best ended hypothesis of each row, or the best open one where none has ended."""
+        for index, row in enumerate(self.rows.tolist()):
+            if not self.ended[row]:
+                open_one = self.tokens[index * self.beam_size, 1:].tolist()
+                self.ended[row].append((-math.inf, open_one))
+        return [max(ended)[1] for ended in self.ended]
+
+    def _collect(self, scores: Tensor, beams: Tensor, tokens: Tensor) -> None:
+        length = self.tokens.shape[1]
+        ends = (tokens[:, : self.beam_size] == EOS_ID) & (scores[:, : self.beam_size] > -math.inf)
+        for index, rank in ends.nonzero().tolist():
+            ids = self.tokens[index * self.beam_size + int(beams[index, rank]), 1:].tolist()
+            score = float(scores[index, rank]) / length**self.length_penalty
+            self.ended[int(self.rows[index])].append((score, ids))
+
+    def _unsettled(self, best_open: Tensor) -> Tensor:
+        length = self.tokens.shape[1]
+        going = [
+            len(self.ended[row]) < self.beam_size
+            or max(self.ended[row])[0] < score / length**self.length_penalty
+            for row, score in zip(self.rows.tolist(), best_open.tolist(), strict=True)
+        ]
+        return torch.tensor(going, device=best_open.device, dtype=torch.bool).nonzero().flatten()
+
+
+def _select(mask: AttentionMask, rows: Tensor) -> AttentionMask:
+    return mask if mask.keep is None else AttentionMask(keep=mask.keep[rows], causal=mask.causal)

@@ -1,0 +1,91 @@
+"""Cross-entropy fused with the output projection: logits are never whole.
+
+PyTorch's own chunked `linear_cross_entropy` falls back to whole logits under label smoothing,
+which every translation recipe uses; hence this one.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+# Rows of logits alive at once: few enough to stay in a CPU's cache, many enough for one product.
+CHUNK_ROWS = 128
+
+
+class _ProjectedCrossEntropy(Function):
+    """The gradients are made in the forward pass, while a chunk's logits are at hand."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        """See `projected_cross_entropy`."""
+        total = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
+        state_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight)
+        for start in range(0, len(targets), CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            loss, error = _loss_and_error(states[rows] @ weight.T, targets[rows], smoothing)
+            total += loss
+            torch.mm(error, weight, out=state_gradient[rows])
+            weight_gradient.addmm_(error.T, states[rows])
+        ctx.save_for_backward(state_gradient, weight_gradient)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Scale the gradients that the forward pass has made."""
+        state_gradient, weight_gradient = ctx.saved_tensors
+        factor = gradient.to(state_gradient.dtype)
+        return state_gradient * factor, weight_gradient * factor, None, None
+
+
+def _loss_and_error(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Summed loss of a chunk, and its gradient by the logits `(rows, vocabulary)`."""
+    chosen = targets[:, None]
+    normaliser = logits.logsumexp(-1, keepdim=True)
+    wanted = (1 - smoothing) * logits.gather(1, chosen)
+    if smoothing:
+        wanted += smoothing * logits.mean(-1, keepdim=True)
+    loss = (normaliser - wanted).sum(dtype=torch.promote_types(logits.dtype, torch.float32))
+    error = logits.sub_(normaliser).exp_()
+    if smoothing:
+        error -= smoothing / logits.shape[-1]
+    error.scatter_add_(1, chosen, error.new_full((len(targets), 1), smoothing - 1))
+    return loss, error
+
+
+def projected_cross_entropy(
+    states: Tensor, weight: Tensor, targets: Tensor, *, label_smoothing: float = 0.0
+) -> Tensor:
+    """Sum over targets of the cross-entropy of `states @ weight.T`, in nats.
+
+    Args:
+        states: `(targets, d_model)`, real positions only.
+        weight: the output projection, `(vocabulary, d_model)`.
+        targets: token ids, `(targets,)`.
+        label_smoothing: share of each target spread evenly over the vocabulary
+            (Szegedy et al. 2016, section 7).
+
+    Returns:
+        A scalar; divide by the number of targets for nats per target token.
+    """
+    if torch.is_autocast_enabled(states.device.type):
+        weight = weight.to(states.dtype)
+    return _ProjectedCrossEntropy.apply(states, weight, targets, label_smoothing)
+
+
+@torch.no_grad()
+def loss_and_hits(states: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The summed loss without smoothing, and how many targets have the highest logit.
+
+    Arguments as in `projected_cross_entropy`; both results are scalars.
+    """
+    loss, hits = states.new_zeros(()), states.new_zeros(())
+    for start in range(0, len(targets), CHUNK_ROWS):
+        rows = slice(start, start + CHUNK_ROWS)
+        logits = states[rows] @ weight.T.to(states.dtype)
+        hits += logits.argmax(-1).eq(targets[rows]).sum()
+        loss += torch.nn.functional.cross_entropy(logits.float(), targets[rows], reduction="sum")
+    return loss, hits

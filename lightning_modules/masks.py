@@ -1,0 +1,65 @@
+"""The one mask type: what a query may attend to.
+
+True always means "may be attended to". Attention accepts nothing else, so a mask of the other
+polarity, or a padding mask in the place of a causal one, cannot be passed by mistake.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionMask:
+    """Which keys each query may attend to.
+
+    Attributes:
+        keep: booleans broadcastable to `(batch, heads, query, key)`, True where the key may be
+            attended to; None where all may.
+        causal: hide keys that come after the query. The last query is aligned with the last key,
+            so that one query against many cached keys sees them all.
+    """
+
+    keep: Tensor | None = None
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what could be read in two ways.
+
+        Raises:
+            TypeError: the mask isn't boolean.
+            ValueError: the mask hasn't four dimensions.
+        """
+        if self.keep is None:
+            return
+        if self.keep.dtype is not torch.bool:
+            raise TypeError(f"a mask is boolean (True = may be attended to), not {self.keep.dtype}")
+        if self.keep.dim() != 4:
+            shape = tuple(self.keep.shape)
+            raise ValueError(f"a mask has the shape (batch, heads, query, key), not {shape}")
+
+    @classmethod
+    def from_lengths(cls, lengths: Tensor, longest: int, *, causal: bool = False) -> "AttentionMask":
+        """Hide right padding: `lengths` `(batch,)` gives a mask `(batch, 1, 1, longest)`."""
+        keep = torch.arange(longest, device=lengths.device) < lengths[:, None]
+        return cls(keep=keep[:, None, None, :], causal=causal)
+
+    def allowed(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
+        """All restrictions in one boolean tensor, or None where there is none.
+
+        Returns:
+            Broadcastable to `(batch, heads, query, key)`, True where the key may be attended to.
+
+        Raises:
+            ValueError: the mask's shape doesn't fit the scores.
+        """
+        if self.keep is not None:
+            rows, columns = self.keep.shape[-2:]
+            if rows not in (1, n_queries) or columns not in (1, n_keys):
+                raise ValueError(f"a mask of {rows} x {columns} doesn't fit {n_queries} queries x {n_keys} keys")
+        if not self.causal or n_queries == 1:
+            return self.keep
+        ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
+        causal = ones.tril(n_keys - n_queries)[None, None]
+        return causal if self.keep is None else causal & self.keep

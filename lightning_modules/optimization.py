@@ -1,0 +1,101 @@
+"""Optimisers and learning rate schedules."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from lightning_modules.axis import Axis, Level
+
+# From warm-up and length of the training to the factor on the peak rate at a step.
+Factor = Callable[[int], float]
+
+
+def _warmed_up(step: int, warmup_steps: int) -> float:
+    return min(1.0, (step + 1) / max(1, warmup_steps))
+
+
+def _inverse_sqrt(warmup_steps: int, max_steps: int) -> Factor:
+    start = max(1, warmup_steps)
+    return lambda step: min((step + 1) / start, (start / (step + 1)) ** 0.5)
+
+
+def _linear(warmup_steps: int, max_steps: int) -> Factor:
+    decay = max(1, max_steps - warmup_steps)
+    return lambda step: min(
+        _warmed_up(step, warmup_steps), max(0.0, (max_steps - step) / decay)
+    )
+
+
+def _constant(warmup_steps: int, max_steps: int) -> Factor:
+    return lambda step: _warmed_up(step, warmup_steps)
+
+
+class Schedule(Axis):
+    """The rate over the steps: `level(warmup_steps, max_steps) -> factor(step)`, steps from 0.
+
+    The first update (step 0) has the rate `lr / warmup_steps`, update `warmup_steps` has `lr`.
+    """
+
+    inverse_sqrt = Level(
+        _inverse_sqrt,
+        "linear warm-up, then falls with the square root of the step",
+        "Vaswani et al. 2017, eq. 3",
+    )
+    linear = Level(
+        _linear, "linear warm-up, then linear to zero at the last step", "Devlin et al. 2019"
+    )
+    constant = Level(_constant, "linear warm-up, then constant", "Xiong et al. 2020")
+
+
+class Precision(Axis):
+    """The number format of the training, as Lightning calls it: `level() -> str`."""
+
+    fp32 = Level(lambda: "32-true", "single precision", "IEEE 754 binary32")
+    bf16 = Level(lambda: "bf16-mixed", "half the bits, the range of fp32", "Kalamkar et al. 2019")
+    fp16 = Level(lambda: "16-mixed", "half the bits, largest value 65504", "Micikevicius et al. 2018")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optim:
+    """How the weights are trained: Adam with a warmed-up schedule.
+
+    Attributes:
+        lr: peak learning rate.
+        warmup_steps: updates of linear warm-up.
+        schedule: the rate after the warm-up.
+        weight_decay: decoupled weight decay (AdamW); 0 is plain Adam.
+        beta2: decay of Adam's second moment.
+        clip_norm: the gradient's global norm is clipped to this; 0 is off.
+        label_smoothing: share of the target spread over the vocabulary.
+        accumulate: micro-batches of one update.
+        average_last: share of the training, at its end, whose weights are averaged; 0 is off.
+        precision: number format of the training.
+    """
+
+    lr: float = 5e-3
+    warmup_steps: int = 400
+    schedule: Schedule = Schedule.inverse_sqrt
+    weight_decay: float = 0.0
+    beta2: float = 0.98
+    clip_norm: float = 1.0
+    label_smoothing: float = 0.1
+    accumulate: int = 1
+    average_last: float = 0.2
+    precision: Precision = Precision.fp32
+
+
+def configure(model: nn.Module, optim: Optim, *, max_steps: int) -> dict:
+    """Optimiser and per-step schedule, in the form `configure_optimizers` returns."""
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=optim.lr,
+        betas=(0.9, optim.beta2),
+        eps=1e-9,
+        weight_decay=optim.weight_decay,
+        fused=True,
+    )
+    schedule = LambdaLR(optimizer, optim.schedule(optim.warmup_steps, max_steps))
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
