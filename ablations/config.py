@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
 from data.corpus import TranslationData
@@ -85,13 +85,8 @@ def paths(task: Task = Task.translation) -> dict[str, type]:
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:
     """The config as dotted names and plain values: `{"design.norm_position": "pre", ...}`."""
-    flat: dict[str, Scalar] = {}
-    for name, value in vars(config).items():
-        if is_dataclass(value):
-            flat.update({f"{name}.{key}": plain(inner) for key, inner in vars(value).items()})
-        else:
-            flat[name] = plain(value)
-    return flat
+    parts = [_flat_part(name, part) for name, part in vars(config).items()]
+    return {path: value for part in parts for path, value in part.items()}
 
 
 def config_from_flat(flat: Mapping[str, Any], *, base: RunConfig | None = None) -> RunConfig:
@@ -143,9 +138,8 @@ def plain(value: Any) -> Scalar:
 
 
 def canonical(config: RunConfig) -> str:
-    """The config as JSON with sorted names: equal text means the same experiment on equal data."""
-    flat = {path: value for path, value in flatten(config).items() if path not in LOCATION_PATHS}
-    return json.dumps(flat, sort_keys=True)
+    """The config as JSON with sorted dotted names: equal text, equal experiment on equal data."""
+    return f"{{{', '.join(_json_of(name, part) for name, part in sorted(vars(config).items()))}}}"
 
 
 def run_id(config: RunConfig, data_fingerprint: str) -> str:
@@ -170,6 +164,24 @@ _KINDS: dict[type, str] = {
     bool: "true or false",
     str: "text",
 }
+
+
+def _flat_part(name: str, part: Any) -> dict[str, Scalar]:
+    """One field of a config, each number as its type says: 0 and 0.0 are the same dropout."""
+    if not is_dataclass(part):
+        return {name: plain(part)}
+    flat: dict[str, Scalar] = {}
+    for field_name, kind in get_type_hints(type(part)).items():
+        value = plain(getattr(part, field_name))
+        flat[f"{name}.{field_name}"] = float(value) if kind is float else value
+    return flat
+
+
+@lru_cache(maxsize=4096)
+def _json_of(name: str, part: Any) -> str:
+    flat = _flat_part(name, part)
+    kept = {path: value for path, value in flat.items() if path not in LOCATION_PATHS}
+    return json.dumps(kept, sort_keys=True)[1:-1]
 
 
 def _member(path: str, value: Any, kind: type[Enum]) -> Enum:

@@ -1,7 +1,7 @@
 """From a study to its cells: each one legal, each one once, each with its identity."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,11 +83,18 @@ def make_plan(
     baseline = config_from_flat({**study.base, **study.baseline})
     check(baseline)
     plan = Plan(study=study)
-    legal = [changes for changes in _all_changes(study) if _is_legal(changes, baseline, plan)]
+    legal: list[tuple[Changes, RunConfig]] = []
+    for changes in _all_changes(study):
+        config = config_from_flat(changes, base=baseline)
+        sentences = violated(config.design, config.dims, config.optim)
+        if sentences:
+            plan.dropped.append((changes, sentences[0]))
+        else:
+            legal.append((changes, config))
     fingerprints: dict[TranslationData, str] = {}
     seen: set[str] = set()
-    for seed, changes in product(study.seeds, legal):
-        config = config_from_flat({**changes, "seed": seed}, base=baseline)
+    for seed, (changes, unseeded) in product(study.seeds, legal):
+        config = replace(unseeded, seed=seed)
         if config.data not in fingerprints:
             fingerprints[config.data] = data_fingerprint(config.data)
         cell = Cell(id=run_id(config, fingerprints[config.data]), config=config, changes=changes)
@@ -145,10 +152,3 @@ def _all_changes(study: Study) -> Iterator[Changes]:
 def _differences(chosen: Changes, baseline: Mapping[str, Scalar]) -> Changes:
     return {axis: level for axis, level in chosen.items() if level != baseline[axis]}
 
-
-def _is_legal(changes: Changes, baseline: RunConfig, plan: Plan) -> bool:
-    config = config_from_flat(changes, base=baseline)
-    sentences = violated(config.design, config.dims, config.optim)
-    if sentences:
-        plan.dropped.append((changes, sentences[0]))
-    return not sentences

@@ -1,0 +1,34 @@
+PYTHON ?= python3
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test clean
+
+## The main job on data that needs no download: a grid of runs, its table and its figure.
+demo: $(INSTALLED)
+	$(BIN)/ablate sweep demo --workers $(WORKERS)
+
+## Formatting, lint, types and tests.
+test: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+## Remove the environment; results under runs/ stay.
+clean:
+	rm -rf .venv
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	  "Python 3.11 or newer is needed; name one with: make PYTHON=python3.11")'
+	@echo "Installing into .venv, once; this takes a few minutes."
+	@echo "1/3 environment"
+	@$(PYTHON) -m venv .venv
+	@echo "2/3 torch"
+	@$(INSTALL) torch
+	@echo "3/3 everything else, and this project"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,165 @@
+"""The command `ablate`: its arguments. What the commands do is in `commands.py`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import NoReturn
+
+# Nothing here imports torch: only the command that is asked for gets its arguments.
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises what is wrong instead of printing its usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message."""
+        raise ValueError(message)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: a line of help, what adds its arguments, what runs it."""
+
+    help: str
+    arguments: Callable[[argparse.ArgumentParser], None]
+    run: str
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `ablate` and return its exit code: 0, 1 for cells that failed, 2 for wrong input."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        arguments = _parse(words)
+        from ablations import commands
+
+        return getattr(commands, COMMANDS[arguments.command].run)(arguments)
+    except ValueError as error:
+        print(f"ablate: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("ablate: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = Parser(prog="ablate", description="Ablation studies of Transformer design choices.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(
+            name, help=command.help, description=f"{command.help}.", allow_abbrev=False
+        )
+        if words[:1] == [name]:
+            command.arguments(sub)
+    arguments, rest = parser.parse_known_args(words)
+    if rest:
+        _refuse(rest[0])
+    return arguments
+
+
+def _refuse(word: str) -> NoReturn:
+    name = word.partition("=")[0].removeprefix("--")
+    if "." in name and word.startswith("--"):
+        from ablations.config import parse_value
+
+        parse_value(name, "")
+    raise ValueError(f"unrecognised argument {word!r}; see 'ablate COMMAND --help'")
+
+
+def _config_flags(parser: argparse.ArgumentParser) -> None:
+    from ablations.config import RunConfig, flatten, paths
+
+    defaults = flatten(RunConfig())
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for path, kind in paths().items():
+        section = path.partition(".")[0]
+        if section not in groups:
+            groups[section] = parser.add_argument_group(section)
+        levels = "{" + ",".join(kind.__members__) + "}" if issubclass(kind, Enum) else None
+        groups[section].add_argument(
+            f"--{path}",
+            dest=path,
+            default=argparse.SUPPRESS,
+            metavar=levels or kind.__name__.upper(),
+            help=f"default: {defaults[path]!s}".replace("%", "%%"),
+        )
+
+
+def _runs_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the runs (runs)")
+
+
+def _study(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", help="a study file, or the name of a shipped study")
+    _runs_flag(parser)
+    _config_flags(parser)
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="YAML or JSON with dotted or nested names; later files and flags go before",
+    )
+    _runs_flag(parser)
+    _no_wandb(parser)
+    _config_flags(parser)
+
+
+def _no_wandb(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-wandb", action="store_true", help="no Weights & Biases (offline without a key)"
+    )
+
+
+def _sweep(parser: argparse.ArgumentParser) -> None:
+    _study(parser)
+    _no_wandb(parser)
+    parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+
+
+def _status(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", nargs="?", help="a study file, or the name of a shipped study")
+    _runs_flag(parser)
+    _config_flags(parser)
+
+
+def _table(parser: argparse.ArgumentParser) -> None:
+    _study(parser)
+    parser.add_argument("--metric", help="the metric shown (the study's)")
+    parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
+    parser.add_argument(
+        "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
+    )
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+
+
+def _nothing(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+COMMANDS = {
+    "run": Command("Train and evaluate one cell", _run, "run"),
+    "plan": Command("List the cells of a study, without running any", _study, "plan"),
+    "sweep": Command("Run the cells of a study that have no result yet", _sweep, "sweep"),
+    "status": Command("Count what is finished, diverged, failed and missing", _status, "status"),
+    "table": Command("Compare the levels of a study in a table", _table, "table"),
+    "axes": Command("List every axis, its levels and the constraints", _nothing, "axes"),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""What each command of `ablate` does; heavy packages are imported where they are used."""
+
+import json
+import shlex
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ablations.config import LOCATION_PATHS, check, config_from_flat, paths
+from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
+from ablations.study import load_study, read_mapping
+from data.corpus import list_test_splits, validate
+from lightning_modules.design import AXES, CONSTRAINTS
+
+
+
+def run(arguments: Namespace) -> int:
+    """Train one cell and print its result."""
+    flat: dict[str, Any] = {}
+    for file in arguments.config:
+        flat |= _read_config(file)
+    config = config_from_flat(_located({**flat, **_overrides(arguments)}))
+    check(config)
+    validate(config.data)
+    from ablations.run import run_cell
+    from ablations.tracking import make_tracker
+
+    result = run_cell(
+        config,
+        runs_dir=arguments.runs,
+        cache_dir=arguments.runs / ".cache",
+        tracker=make_tracker(arguments.runs, enabled=not arguments.no_wandb),
+    )
+    print(f"{result['id']}  {result['status']}  {arguments.runs / result['id'] / 'result.json'}")
+    for row in result["metrics"]:
+        print(f"  {row['split']:<20} {row['metric']:<26} {row['value']:<12.6g} {row['signature']}")
+    return 0
+
+
+def plan(arguments: Namespace) -> int:
+    """Print the cells of a study, what was left out and why, and the cost."""
+    cells = _plan(arguments)
+    missing = {cell.id for cell in cells.missing(arguments.runs)}
+    by_changes: dict[tuple, list[Cell]] = {}
+    for cell in cells.cells:
+        by_changes.setdefault(tuple(cell.changes.items()), []).append(cell)
+    print(f"{cells.name}: {len(cells.cells)} cells, {cells.study.arrangement}; id, seed and changes")
+    for changes, group in by_changes.items():
+        print(_changes_text(dict(changes)))
+        for cell in group:
+            state = "missing" if cell.id in missing else "has a result"
+            print(f"    {cell.id}  seed {cell.config.seed}  {state}")
+    for changes, reason in cells.dropped:
+        print(f"dropped: {_changes_text(changes)}: {reason}")
+    for changes, kept in cells.merged:
+        print(f"merged: {_changes_text(changes)}: the same run as {kept}")
+    print(_cost(cells, arguments.runs))
+    return 0
+
+
+def sweep(arguments: Namespace) -> int:
+    """Run the cells without a result; 1 when some failed."""
+    cells = _plan(arguments)
+    missing = cells.missing(arguments.runs)
+    if missing:
+        for data in {cell.config.data for cell in missing}:
+            validate(data)
+        print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
+        from ablations.launch import launch
+
+        launch(
+            missing,
+            name=cells.name,
+            runs_dir=arguments.runs,
+            workers=arguments.workers,
+            wandb=not arguments.no_wandb,
+        )
+    print(_count(cells, arguments.runs))
+    left = cells.missing(arguments.runs)
+    if left:
+        return _report_failures(left, arguments.runs)
+    print(f"the table: {_command('table', arguments)}")
+    return 0
+
+
+def status(arguments: Namespace) -> int:
+    """Count results and failures, of one study or of the whole folder."""
+    if arguments.study is not None:
+        cells = _plan(arguments)
+        print(_count(cells, arguments.runs))
+        _report_failures(cells.missing(arguments.runs), arguments.runs)
+        return 0
+    counts = Counter(_state(folder) for folder in sorted(arguments.runs.glob("*/")))
+    del counts["missing"]
+    found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    print(f"{arguments.runs}: {found or 'no runs'}")
+    return 0
+
+
+def table(arguments: Namespace) -> int:
+    """Compare the levels of a study with its baseline."""
+    cells = _plan(arguments)
+    from ablations.ledger import load
+    from analysis.tables import comparison_table, render
+
+    ledger = load(arguments.runs, ids=[cell.id for cell in cells.cells])
+    comparison = comparison_table(
+        ledger.frame,
+        axes=cells.study.axes,
+        baseline=cells.study.baseline,
+        metric=arguments.metric or cells.study.metric,
+        split=arguments.split or cells.study.split or list_test_splits(cells.cells[0].config.data)[0],
+        seeds=cells.study.seeds,
+        expected=[cell.changes for cell in cells.cells],
+    )
+    text = render(comparison, format=arguments.format)
+    if arguments.output is None:
+        print(text)
+    else:
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        arguments.output.write_text(text, encoding="utf-8")
+    for problem in ledger.problems:
+        print(f"left out: {problem}")
+    return 0
+
+
+def axes(arguments: Namespace) -> int:
+    """List what exists: axes with their levels, then the constraints."""
+    for name, axis in AXES.items():
+        print(f"design.{name}: {(axis.__doc__ or '').strip().splitlines()[0]}")
+        for position, level in enumerate(axis):
+            mark = " (baseline)" if position == 0 else ""
+            print(f"  {level.name}{mark}: {level.value.why} [{level.value.source}]")
+    print("constraints:")
+    for constraint in CONSTRAINTS:
+        print(f"  {constraint.name}: {constraint.sentence}")
+    return 0
+
+
+def _plan(arguments: Namespace) -> Plan:
+    overrides = _located(_overrides(arguments))
+    return make_plan(load_study(arguments.study, overrides=overrides))
+
+
+def _overrides(arguments: Namespace) -> dict[str, Any]:
+    return {path: value for path, value in vars(arguments).items() if path in paths()}
+
+
+def _located(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values, with folders that exist by their full path: workers may run elsewhere."""
+    found = {path: Path(str(flat[path])) for path in LOCATION_PATHS & flat.keys() if flat[path]}
+    return {**flat, **{path: str(f.resolve()) for path, f in found.items() if f.exists()}}
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        return dict(_flat(read_mapping(file.read_text(encoding="utf-8"))))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--config {file}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for name, value in tree.items():
+        nested = isinstance(value, Mapping)
+        rows += _flat(value, f"{prefix}{name}.") if nested else [(f"{prefix}{name}", value)]
+    return rows
+
+
+def _changes_text(changes: Changes) -> str:
+    return " ".join(f"{path}={value}" for path, value in changes.items()) or "baseline"
+
+
+def _state(folder: Path) -> str:
+    """`finished`, `diverged`, `failed`, `missing` or `unreadable`."""
+    try:
+        return json.loads((folder / "result.json").read_text(encoding="utf-8"))["status"]
+    except FileNotFoundError:
+        return "failed" if any(folder.glob("failure-*.txt")) else "missing"
+    except (ValueError, KeyError, TypeError):
+        return "unreadable"
+
+
+def _count(cells: Plan, runs_dir: Path) -> str:
+    counts = Counter(_state(runs_dir / cell.id) for cell in cells.cells)
+    found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"{cells.name}: {len(cells.cells)} cells: {found}"
+
+
+def _report_failures(cells: list[Cell], runs_dir: Path) -> int:
+    """Name the failed cells with the last line of what went wrong; 1 when there are cells."""
+    for cell in cells:
+        failures = sorted((runs_dir / cell.id).glob("failure-*.txt"))
+        if failures:
+            last = failures[-1].read_text(encoding="utf-8").strip().splitlines()[-1:]
+            changes = _changes_text(cell.changes)
+            print(f"failed: {cell.id} {changes} seed={cell.config.seed}: {''.join(last)}")
+    return 1 if cells else 0
+
+
+def _cost(cells: Plan, runs_dir: Path) -> str:
+    from ablations.ledger import load
+
+    missing = cells.missing(runs_dir)
+    steps = sum(cell.config.budget.max_steps for cell in missing)
+    seconds = estimate_seconds(missing, load(runs_dir).frame)
+    time = "unknown, no past run of this size" if seconds is None else _duration(seconds)
+    return f"to run: {len(missing)} cells, {steps} updates; time of one worker: {time}"
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"about {minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"about {minutes} min"
+
+
+def _command(name: str, arguments: Namespace) -> str:
+    words = ["ablate", name, arguments.study]
+    if arguments.runs != Path("runs"):
+        words.append(f"--runs={arguments.runs}")
+    words += [f"--{path}={value}" for path, value in _overrides(arguments).items()]
+    return shlex.join(words)

@@ -1,0 +1,1 @@
+"""Tables, effects, curves and verdicts from the ledger. Needs no torch."""

@@ -1,0 +1,193 @@
+"""From the ledger's tidy frame to the cells of one study, their pairs and their means.
+
+The frame has one row per run x metric x split x length; a run without any metric (one that
+diverged) has one row whose `metric` is missing. Columns read here: `run`, `status`
+("finished" or "diverged"), `metric`, `split`, `length`, `value`, `signature`; when present
+`parameters`, `steps`, `seconds_total`, `data_fingerprint`, `tokenizer_hash`, `hardware`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is read: which direction is good, and how many decimals are printed."""
+
+    higher_is_better: bool
+    decimals: int
+
+
+METRICS = {
+    "bleu": Metric(higher_is_better=True, decimals=2),
+    "bleu_lowercase_tokenized": Metric(higher_is_better=True, decimals=2),
+    "chrf": Metric(higher_is_better=True, decimals=2),
+    "accuracy": Metric(higher_is_better=True, decimals=4),
+    "loss": Metric(higher_is_better=False, decimals=4),
+    "mse": Metric(higher_is_better=False, decimals=4),
+    "mae": Metric(higher_is_better=False, decimals=4),
+}
+
+# Column that must hold one value in a table column -> axes that may make it differ on purpose.
+_COMPARABLE = {
+    "signature": (),
+    "budget.max_steps": ("budget.max_steps",),
+    "steps": ("budget.max_steps",),
+    "data.tokens_per_batch": ("data.tokens_per_batch",),
+    "optim.accumulate": ("optim.accumulate",),
+    "data_fingerprint": ("data.",),
+    "tokenizer_hash": ("data.",),
+}
+_RUN_COLUMNS = (
+    "status",
+    "parameters",
+    "steps",
+    "seconds_total",
+    "data_fingerprint",
+    "tokenizer_hash",
+    "hardware",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyView:
+    """What a table needs to know of a study's plan.
+
+    Attributes:
+        name: the study's name.
+        axes: dotted axis name -> its levels, as they stand in `expected`.
+        baseline: dotted name -> level of the baseline; an axis left out means its first level.
+        seeds: the common seed list.
+        metric: the metric of the table, a key of `METRICS`.
+        split: the evaluated split the metric is read from.
+        expected: one row per planned run: `id`, `seed` and every axis (further dotted config
+            columns and `changes` may be there).
+        command: the command that runs the missing cells; "" means `ablate sweep NAME`.
+    """
+
+    name: str
+    axes: Mapping[str, Sequence[Any]]
+    baseline: Mapping[str, Any]
+    seeds: Sequence[int]
+    metric: str
+    split: str
+    expected: pd.DataFrame
+    command: str = ""
+
+    def baseline_level(self, axis: str) -> Any:
+        """The level of `axis` that its other levels are compared with."""
+        return self.baseline.get(axis, self.axes[axis][0])
+
+    @property
+    def fill_command(self) -> str:
+        """The command that runs what is missing."""
+        return self.command or f"ablate sweep {self.name}"
+
+
+def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
+    """One row per planned run: the plan's columns, `status`, `value`, `signature` and run facts.
+
+    `status` is "finished", "diverged" or "missing"; `value` is the study's metric, only for
+    finished runs. Runs of other studies are left out.
+
+    Raises:
+        ValueError: an unknown metric, a metric or split nobody measured, two values for one run,
+            or values that may not stand in one column (see `check_comparable`).
+    """
+    metric_of(study.metric)
+    planned = study.expected.drop_duplicates("id").reset_index(drop=True)
+    records = frame[frame["run"].isin(planned["id"])]
+    values = _values(records, study)
+    facts = records.drop_duplicates("run").set_index("run")
+    facts = facts[[name for name in _RUN_COLUMNS if name in facts.columns]]
+    kept = planned.drop(columns=[name for name in facts.columns if name in planned.columns])
+    cells = kept.join(facts, on="id").join(values, on="id")
+    cells["status"] = cells["status"].astype(object).where(cells["status"].notna(), "missing")
+    cells["value"] = cells["value"].where(cells["status"] == "finished")
+    check_comparable(cells, study)
+    return cells
+
+
+def metric_of(name: str) -> Metric:
+    """The `Metric` of that name; ValueError naming the legal ones otherwise."""
+    if name not in METRICS:
+        raise ValueError(f"unknown metric {name!r}; legal: {', '.join(METRICS)}")
+    return METRICS[name]
+
+
+def check_comparable(cells: pd.DataFrame, study: StudyView) -> None:
+    """Refuse signatures, budgets or data that differ among the finished cells of one column.
+
+    A difference is allowed where the study varies it on purpose, as one of its axes.
+
+    Raises:
+        ValueError: naming the column, two of its values and one run of each.
+    """
+    scored = cells[cells["value"].notna()]
+    for column, wanted in _COMPARABLE.items():
+        on_purpose = any(axis.startswith(prefix) for axis in study.axes for prefix in wanted)
+        if column not in scored.columns or on_purpose:
+            continue
+        first = scored[scored[column].notna()].drop_duplicates(column)
+        if len(first) > 1:
+            (run_a, a), (run_b, b) = first[["id", column]].head(2).itertuples(index=False)
+            raise ValueError(
+                f"{column} differs within one column of {study.name}: {a!r} (run {run_a}) and "
+                f"{b!r} (run {run_b}); compare runs of one {column} only"
+            )
+
+
+def has_level(cells: pd.DataFrame, axis: str, level: Any) -> pd.Series:
+    """Boolean mask of the cells whose `axis` is at `level`; None equals a missing entry."""
+    return cells[axis].isna() if level is None else cells[axis] == level
+
+
+def arm(cells: pd.DataFrame, study: StudyView, axis: str, level: Any) -> pd.DataFrame:
+    """The cells at `level` of `axis` that have a planned baseline partner, with that partner.
+
+    A partner has the same seed and the same levels of all other axes. In a one-factor-at-a-time
+    study that is the baseline run of the seed; in a factorial one there is one per context.
+
+    Returns:
+        the cells, one row each, with `partner` (run id), `partner_value`, `partner_status` and
+        `difference` (cell minus partner, NaN unless both have a value).
+    """
+    keys = ["seed", *(name for name in study.axes if name != axis)]
+    partners = cells[has_level(cells, axis, study.baseline_level(axis))]
+    partners = partners[[*keys, "id", "value", "status"]].rename(
+        columns={"id": "partner", "value": "partner_value", "status": "partner_status"}
+    )
+    members = cells[has_level(cells, axis, level)]
+    joined = members.merge(partners, on=keys, how="inner", validate="one_to_one")
+    joined["difference"] = joined["value"] - joined["partner_value"]
+    return joined
+
+
+def per_seed(arm_cells: pd.DataFrame, column: str) -> pd.Series:
+    """Mean of `column` for every seed (index `seed`), over that seed's contexts with a number.
+
+    Seeds are the independent replicates; contexts of a factorial that share a seed are not.
+    """
+    present = arm_cells[arm_cells[column].notna()]
+    return present.groupby("seed", sort=True)[column].mean()
+
+
+def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
+    """`value` and `signature` of the study's metric, indexed by run; whole-split rows only."""
+    whole = records[records["length"].isna()] if "length" in records else records
+    chosen = whole[(whole["metric"] == study.metric) & (whole["split"] == study.split)]
+    if chosen.empty and (records["status"] == "finished").any():
+        found = whole.loc[whole["metric"].notna(), ["metric", "split"]].drop_duplicates()
+        names = ", ".join(f"{name} on {split}" for name, split in found.itertuples(index=False))
+        raise ValueError(
+            f"no run of {study.name} has {study.metric} on {study.split}; measured: {names}"
+        )
+    doubled = chosen.loc[chosen["run"].duplicated(), "run"]
+    if len(doubled):
+        raise ValueError(
+            f"run {doubled.iloc[0]} has {study.metric} on {study.split} twice; remove one record"
+        )
+    return chosen.set_index("run")[["value", "signature"]]

@@ -1,0 +1,219 @@
+"""Statistics of paired seeds: intervals, an exact test, the correction, and what n can tell.
+
+Everything here works on plain arrays of per-seed numbers. The interval printed in tables is the
+t interval: over normal draws it covers 95% at every n, while the BCa bootstrap
+(Efron, "Better Bootstrap Confidence Intervals", 1987) is too narrow on a handful of seeds; the
+bootstrap is offered as a cross-check that assumes no distribution.
+The test is the sign-flip permutation test (Fisher, "The Design of Experiments", 1935): its
+two-sided p cannot fall below 2/2^n, so few seeds can never earn a verdict.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, stats
+
+ALPHA = 0.05
+POWER = 0.8
+EXACT_UP_TO = 12
+"""Seeds up to which all 2^n sign flips are enumerated; above it `RANDOM_FLIPS` are drawn."""
+RANDOM_FLIPS = 39_999
+_MOST_SEEDS = 1_000_000
+
+
+class Verdict(Enum):
+    """What a table may say about one level against the baseline."""
+
+    better = "better"
+    worse = "worse"
+    not_distinguishable = "not distinguishable"
+    too_few_seeds = "n too small to tell"
+    diverged = "diverged"
+    missing = "missing"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95% interval, the standard deviation over the n numbers, and n."""
+
+    mean: float
+    low: float
+    high: float
+    sd: float
+    n: int
+
+
+def t_estimate(values: ArrayLike, *, confidence: float = 1 - ALPHA) -> Estimate:
+    """Mean and Student t interval of `values` (n,); the interval is NaN for fewer than two."""
+    numbers = np.asarray(values, dtype=float)
+    mean, sd = _moments(numbers)
+    if len(numbers) < 2:
+        return Estimate(mean, math.nan, math.nan, sd, len(numbers))
+    reach = stats.t.ppf((1 + confidence) / 2, len(numbers) - 1) * sd / math.sqrt(len(numbers))
+    return Estimate(mean, mean - reach, mean + reach, sd, len(numbers))
+
+
+def bca_estimate(
+    values: ArrayLike, *, confidence: float = 1 - ALPHA, resamples: int = 9_999, seed: int = 0
+) -> Estimate:
+    """Mean and BCa bootstrap interval of `values` (n,); the interval is NaN for fewer than two."""
+    numbers = np.asarray(values, dtype=float)
+    mean, sd = _moments(numbers)
+    if len(numbers) < 2:
+        return Estimate(mean, math.nan, math.nan, sd, len(numbers))
+    if sd == 0:
+        return Estimate(mean, mean, mean, sd, len(numbers))
+    interval = stats.bootstrap(
+        (numbers,),
+        np.mean,
+        confidence_level=confidence,
+        n_resamples=resamples,
+        method="BCa",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Estimate(mean, float(interval.low), float(interval.high), sd, len(numbers))
+
+
+def sign_flip_p(differences: ArrayLike) -> np.ndarray:
+    """Two-sided p of the sign-flip permutation test on the mean of paired differences.
+
+    Args:
+        differences: (..., n) paired differences, one per seed along the last axis.
+
+    Returns:
+        (...) p-values; exact up to `EXACT_UP_TO` seeds, else from `RANDOM_FLIPS` seeded draws.
+        One seed gives 1.
+    """
+    numbers = np.asarray(differences, dtype=float)
+    if numbers.shape[-1] < 2:
+        return np.ones(numbers.shape[:-1])
+    exact = numbers.shape[-1] <= EXACT_UP_TO
+    return np.asarray(
+        stats.permutation_test(
+            (numbers,),
+            np.mean,
+            permutation_type="samples",
+            n_resamples=np.inf if exact else RANDOM_FLIPS,
+            batch=256,
+            vectorized=True,
+            axis=-1,
+            rng=np.random.default_rng(0),
+        ).pvalue
+    )
+
+
+def smallest_p(n: int) -> float:
+    """The smallest two-sided p that `sign_flip_p` can return for n seeds: 2/2^n when exact."""
+    if n < 2:
+        return 1.0
+    return 2 / 2**n if n <= EXACT_UP_TO else 2 / (RANDOM_FLIPS + 1)
+
+
+def holm(p_values: ArrayLike) -> np.ndarray:
+    """Holm-adjusted p-values (m,); a NaN is a planned test without data and counts as p = 1.
+
+    Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979. Tests still to be run
+    belong to the family already, so finishing a study can't take a verdict back for that reason.
+    """
+    from statsmodels.stats.multitest import multipletests
+
+    numbers = np.asarray(p_values, dtype=float)
+    if numbers.size == 0:
+        return numbers
+    adjusted = multipletests(np.nan_to_num(numbers, nan=1.0), method="holm")[1]
+    return np.where(np.isnan(numbers), np.nan, adjusted)
+
+
+def can_tell(p_values: ArrayLike, seeds: ArrayLike, *, alpha: float = ALPHA) -> np.ndarray:
+    """Whether each test (m,) could have passed Holm at `alpha`, the others being what they are.
+
+    The test's own p is replaced by the smallest its number of seeds allows; if even that isn't
+    rejected, the data say nothing about the absence of an effect.
+    """
+    numbers = np.asarray(p_values, dtype=float)
+    answers = []
+    for index, n in enumerate(np.asarray(seeds, dtype=int)):
+        at_best = numbers.copy()
+        at_best[index] = smallest_p(int(n))
+        answers.append(bool(holm(at_best)[index] <= alpha))
+    return np.array(answers, dtype=bool)
+
+
+def judge(
+    p_adjusted: float, difference: float, *, tellable: bool, higher_is_better: bool
+) -> Verdict:
+    """Verdict of one comparison at `ALPHA` from its Holm-adjusted p and mean difference."""
+    if p_adjusted <= ALPHA:
+        return Verdict.better if (difference > 0) == higher_is_better else Verdict.worse
+    return Verdict.not_distinguishable if tellable else Verdict.too_few_seeds
+
+
+def detectable_effect(
+    sd: float, n: int, *, alpha: float = ALPHA, power: float = POWER
+) -> float:
+    """Smallest mean difference that n seeds would show with probability `power`.
+
+    Args:
+        sd: standard deviation of the paired differences over seeds, in the metric's unit.
+        n: paired seeds.
+        alpha: two-sided level of this one test (already divided by the number of tests).
+        power: wanted probability of showing the effect.
+
+    Returns:
+        The effect in the metric's unit (power of the paired t test); infinity where the
+        sign-flip test can't reach `alpha` with n seeds.
+    """
+    if smallest_p(n) > alpha or math.isnan(sd):
+        return math.inf
+    if sd == 0:
+        return 0.0
+    return sd * float(optimize.brentq(lambda size: _power(size, n, alpha) - power, 1e-9, 1e3))
+
+
+def seeds_needed(
+    effect: float, sd: float, *, alpha: float = ALPHA, power: float = POWER
+) -> int:
+    """Paired seeds needed to show a mean difference of `effect` with probability `power`.
+
+    Arguments as in `detectable_effect`; raises ValueError for an effect of zero, and for one so
+    small beside `sd` that a million seeds would not do.
+    """
+    if effect == 0:
+        raise ValueError("effect is 0: no number of seeds shows it; give an effect other than 0")
+    low = fewest_seeds(alpha)
+    if sd == 0:
+        return low
+    size = abs(effect) / sd
+    if _power(size, _MOST_SEEDS, alpha) < power:
+        raise ValueError(f"effect {effect} needs over {_MOST_SEEDS} seeds at sd {sd}; ask for more")
+    high = low
+    while _power(size, high, alpha) < power:
+        low, high = high + 1, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _power(size, middle, alpha) >= power else (middle + 1, high)
+    return low
+
+
+def fewest_seeds(alpha: float = ALPHA) -> int:
+    """Fewest seeds with which an exact sign-flip test can reach the two-sided level `alpha`."""
+    return max(2, math.ceil(math.log2(2 / alpha) - 1e-12))
+
+
+def _moments(numbers: np.ndarray) -> tuple[float, float]:
+    mean = float(numbers.mean()) if len(numbers) else math.nan
+    return mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
+
+
+def _power(size: float, n: int, alpha: float) -> float:
+    from statsmodels.stats.power import TTestPower
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        power = float(TTestPower().power(size, n, alpha))
+    # The non-central t underflows to NaN only where the effect is many times the noise.
+    return 1.0 if math.isnan(power) else power
