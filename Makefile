@@ -2,7 +2,7 @@ PYTHON ?= python3
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install -qq --constraint constraints.txt
 
 .PHONY: demo test clean
 

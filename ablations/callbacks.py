@@ -74,6 +74,11 @@ class LearningCurve(Callback):
     Args:
         path: the CSV file.
         max_steps: updates of the run; the curve gets about 200 rows.
+
+    Attributes:
+        target_tokens: targets learned from so far, on any device.
+        seconds: seconds of training up to the last row, without validation.
+        validation_seconds: seconds of validation so far.
     """
 
     def __init__(self, path: Path, *, max_steps: int) -> None:
@@ -81,21 +86,20 @@ class LearningCurve(Callback):
         self.every = max(1, max_steps // CURVE_ROWS)
         self.rows: list[dict[str, Any]] = []
         self.losses: list[float] = []
+        self.lr = 0.0
         self.target_tokens: Any = 0
         self.validation_seconds = 0.0
+        self.seconds = 0.0
         self._started = 0.0
         self._validation_started = 0.0
-        self._training = False
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of training so far, validation left out."""
-        return time.perf_counter() - self._started - self.validation_seconds
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clock."""
         self._started = time.perf_counter()
-        self._training = True
+
+    def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
+        """Note the rate of the coming update: afterwards the schedule has moved on."""
+        self.lr = trainer.optimizers[0].param_groups[0]["lr"]
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -113,8 +117,6 @@ class LearningCurve(Callback):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note the loss at this step and save the curve so far."""
-        if not self._training:
-            return
         self.validation_seconds += time.perf_counter() - self._validation_started
         if trainer.global_step > self._last_step():
             self._add_row(trainer)
@@ -123,9 +125,9 @@ class LearningCurve(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Close the curve with the last update."""
+        self._read_clock()
         if trainer.global_step > self._last_step():
             self._add_row(trainer)
-        self._training = False
         self.save()
 
     def save(self) -> None:
@@ -139,14 +141,18 @@ class LearningCurve(Callback):
     def _last_step(self) -> int:
         return self.rows[-1]["step"] if self.rows else 0
 
+    def _read_clock(self) -> None:
+        self.seconds = time.perf_counter() - self._started - self.validation_seconds
+
     def _add_row(self, trainer: Trainer) -> None:
+        self._read_clock()
         mean = math.fsum(self.losses) / len(self.losses) if self.losses else math.nan
         self.losses.clear()
         self.rows.append(
             {
                 "step": trainer.global_step,
                 "train_loss": f"{mean:.6g}",
-                "lr": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
+                "lr": f"{self.lr:.6g}",
                 "validation_loss": "",
                 "seconds": f"{self.seconds:.3f}",
             }

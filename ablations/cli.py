@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,9 +20,10 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Command:
-    """One command: a line of help, what adds its arguments, what runs it."""
+    """One command: a line of help, its usage, what adds its arguments, what runs it."""
 
     help: str
+    usage: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: str
 
@@ -52,7 +52,11 @@ def _parse(words: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         sub = commands.add_parser(
-            name, help=command.help, description=f"{command.help}.", allow_abbrev=False
+            name,
+            help=command.help,
+            usage=f"ablate {name} {command.usage}".strip(),
+            description=f"{command.help}.",
+            allow_abbrev=False,
         )
         if words[:1] == [name]:
             command.arguments(sub)
@@ -72,21 +76,21 @@ def _refuse(word: str) -> NoReturn:
 
 
 def _config_flags(parser: argparse.ArgumentParser) -> None:
-    from ablations.config import RunConfig, flatten, paths
+    from ablations.config import paths
+    from ablations.describe import describe_paths, values_of
 
-    defaults = flatten(RunConfig())
+    about = describe_paths()
     groups: dict[str, argparse._ArgumentGroup] = {}
     for path, kind in paths().items():
         section = path.partition(".")[0]
         if section not in groups:
             groups[section] = parser.add_argument_group(section)
-        levels = "{" + ",".join(kind.__members__) + "}" if issubclass(kind, Enum) else None
         groups[section].add_argument(
             f"--{path}",
             dest=path,
             default=argparse.SUPPRESS,
-            metavar=levels or kind.__name__.upper(),
-            help=f"default: {defaults[path]!s}".replace("%", "%%"),
+            metavar=values_of(kind),
+            help=about[path].replace("%", "%%"),
         )
 
 
@@ -107,7 +111,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="YAML or JSON with dotted or nested names; later files and flags go before",
+        help="YAML or JSON, dotted or nested names; later files win, and flags win over files",
     )
     _runs_flag(parser)
     _no_wandb(parser)
@@ -152,13 +156,26 @@ def _count(text: str) -> int:
     return int(text)
 
 
+STUDY_USAGE = "STUDY [options] [--DOTTED.NAME VALUE ...]"
 COMMANDS = {
-    "run": Command("Train and evaluate one cell", _run, "run"),
-    "plan": Command("List the cells of a study, without running any", _study, "plan"),
-    "sweep": Command("Run the cells of a study that have no result yet", _sweep, "sweep"),
-    "status": Command("Count what is finished, diverged, failed and missing", _status, "status"),
-    "table": Command("Compare the levels of a study in a table", _table, "table"),
-    "axes": Command("List every axis, its levels and the constraints", _nothing, "axes"),
+    "run": Command(
+        "Train and evaluate one cell",
+        "[--config FILE] [options] [--DOTTED.NAME VALUE ...]",
+        _run,
+        "run",
+    ),
+    "plan": Command("List the cells of a study, without running any", STUDY_USAGE, _study, "plan"),
+    "sweep": Command(
+        "Run the cells of a study that have no result yet", STUDY_USAGE, _sweep, "sweep"
+    ),
+    "status": Command(
+        "Count what is finished, diverged, failed and missing",
+        f"[{STUDY_USAGE}]",
+        _status,
+        "status",
+    ),
+    "table": Command("Compare the levels of a study in a table", STUDY_USAGE, _table, "table"),
+    "axes": Command("List every axis, its levels and the constraints", "", _nothing, "axes"),
 }
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
@@ -12,8 +13,6 @@ from ablations.config import LOCATION_PATHS, check, config_from_flat, paths
 from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
 from ablations.study import load_study, read_mapping
 from data.corpus import list_test_splits, validate
-from lightning_modules.design import AXES, CONSTRAINTS
-
 
 
 def run(arguments: Namespace) -> int:
@@ -25,13 +24,14 @@ def run(arguments: Namespace) -> int:
     check(config)
     validate(config.data)
     from ablations.run import run_cell
-    from ablations.tracking import make_tracker
+    from ablations.tracking import Tracker
 
     result = run_cell(
         config,
         runs_dir=arguments.runs,
         cache_dir=arguments.runs / ".cache",
-        tracker=make_tracker(arguments.runs, enabled=not arguments.no_wandb),
+        tracker=Tracker(arguments.runs, enabled=not arguments.no_wandb),
+        progress=sys.stderr.isatty(),
     )
     print(f"{result['id']}  {result['status']}  {arguments.runs / result['id'] / 'result.json'}")
     for row in result["metrics"]:
@@ -43,12 +43,12 @@ def plan(arguments: Namespace) -> int:
     """Print the cells of a study, what was left out and why, and the cost."""
     cells = _plan(arguments)
     missing = {cell.id for cell in cells.missing(arguments.runs)}
-    by_changes: dict[tuple, list[Cell]] = {}
+    groups: dict[str, list[Cell]] = {}
     for cell in cells.cells:
-        by_changes.setdefault(tuple(cell.changes.items()), []).append(cell)
-    print(f"{cells.name}: {len(cells.cells)} cells, {cells.study.arrangement}; id, seed and changes")
-    for changes, group in by_changes.items():
-        print(_changes_text(dict(changes)))
+        groups.setdefault(_changes_text(cell.changes), []).append(cell)
+    print(f"{cells.name}: {len(cells.cells)} cells, {cells.study.arrangement}")
+    for title, group in groups.items():
+        print(title)
         for cell in group:
             state = "missing" if cell.id in missing else "has a result"
             print(f"    {cell.id}  seed {cell.config.seed}  {state}")
@@ -89,7 +89,7 @@ def status(arguments: Namespace) -> int:
     """Count results and failures, of one study or of the whole folder."""
     if arguments.study is not None:
         cells = _plan(arguments)
-        print(_count(cells, arguments.runs))
+        print(_count(cells, arguments.runs, queued=_queued(cells, arguments.runs)))
         _report_failures(cells.missing(arguments.runs), arguments.runs)
         return 0
     counts = Counter(_state(folder) for folder in sorted(arguments.runs.glob("*/")))
@@ -102,40 +102,45 @@ def status(arguments: Namespace) -> int:
 def table(arguments: Namespace) -> int:
     """Compare the levels of a study with its baseline."""
     cells = _plan(arguments)
-    from ablations.ledger import load
-    from analysis.tables import comparison_table, render
+    import pandas
 
+    from ablations.ledger import load
+    from analysis.frames import StudyView
+    from analysis.tables import render, study_table
+
+    study, first = cells.study, cells.cells[0].config
     ledger = load(arguments.runs, ids=[cell.id for cell in cells.cells])
-    comparison = comparison_table(
-        ledger.frame,
-        axes=cells.study.axes,
-        baseline=cells.study.baseline,
-        metric=arguments.metric or cells.study.metric,
-        split=arguments.split or cells.study.split or list_test_splits(cells.cells[0].config.data)[0],
-        seeds=cells.study.seeds,
-        expected=[cell.changes for cell in cells.cells],
+    for problem in ledger.problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    if ledger.frame.empty:
+        raise ValueError(
+            f"no results of {cells.name} in {arguments.runs}; run '{_command('sweep', arguments)}'"
+        )
+    view = StudyView(
+        name=cells.name,
+        axes={axis: tuple(dict.fromkeys(levels)) for axis, levels in study.axes.items()},
+        baseline=study.baseline,
+        seeds=study.seeds,
+        metric=arguments.metric or study.metric,
+        split=arguments.split or study.split or list_test_splits(first.data)[0],
+        expected=pandas.DataFrame(cells.rows()),
+        command=_command("sweep", arguments),
     )
-    text = render(comparison, format=arguments.format)
+    text = render(study_table(ledger.frame, view), format=arguments.format)
     if arguments.output is None:
         print(text)
     else:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
         arguments.output.write_text(text, encoding="utf-8")
-    for problem in ledger.problems:
-        print(f"left out: {problem}")
     return 0
 
 
 def axes(arguments: Namespace) -> int:
     """List what exists: axes with their levels, then the constraints."""
-    for name, axis in AXES.items():
-        print(f"design.{name}: {(axis.__doc__ or '').strip().splitlines()[0]}")
-        for position, level in enumerate(axis):
-            mark = " (baseline)" if position == 0 else ""
-            print(f"  {level.name}{mark}: {level.value.why} [{level.value.source}]")
-    print("constraints:")
-    for constraint in CONSTRAINTS:
-        print(f"  {constraint.name}: {constraint.sentence}")
+    from ablations.describe import describe_axes
+
+    for line in describe_axes():
+        print(line)
     return 0
 
 
@@ -185,10 +190,25 @@ def _state(folder: Path) -> str:
         return "unreadable"
 
 
-def _count(cells: Plan, runs_dir: Path) -> str:
-    counts = Counter(_state(runs_dir / cell.id) for cell in cells.cells)
-    found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+def _count(cells: Plan, runs_dir: Path, *, queued: Mapping[str, str] | None = None) -> str:
+    """Cells by state; `queued` is the state of those without a result that are in the queue."""
+    states = (_state(runs_dir / cell.id) for cell in cells.cells)
+    if queued:
+        states = (
+            queued.get(cell.id, state) if state in ("missing", "failed") else state
+            for cell, state in zip(cells.cells, states, strict=True)
+        )
+    found = ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items()))
     return f"{cells.name}: {len(cells.cells)} cells: {found}"
+
+
+def _queued(cells: Plan, runs_dir: Path) -> dict[str, str]:
+    """`waiting` or `running` by the id of the cell, from the queue if there is one."""
+    from ablations.queue import Queue
+    from ablations.worker import queue_file
+
+    file = queue_file(runs_dir, cells.name)
+    return Queue(file, name=cells.name).states() if file.exists() else {}
 
 
 def _report_failures(cells: list[Cell], runs_dir: Path) -> int:
@@ -213,8 +233,8 @@ def _cost(cells: Plan, runs_dir: Path) -> str:
 
 
 def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"about {minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"about {minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"about {hours} h {minutes} min" if hours else f"about {minutes} min"
 
 
 def _command(name: str, arguments: Namespace) -> str:

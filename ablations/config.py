@@ -89,6 +89,16 @@ def flatten(config: RunConfig) -> dict[str, Scalar]:
     return {path: value for part in parts for path, value in part.items()}
 
 
+def nested(config: RunConfig) -> dict[str, Any]:
+    """The config as nested plain values, as records and trackers hold it."""
+    return {
+        name: {path.partition(".")[2]: value for path, value in _flat_part(name, part).items()}
+        if is_dataclass(part)
+        else plain(part)
+        for name, part in vars(config).items()
+    }
+
+
 def config_from_flat(flat: Mapping[str, Any], *, base: RunConfig | None = None) -> RunConfig:
     """Build a config from dotted names; what is not named comes from `base` or the defaults.
 

@@ -1,6 +1,6 @@
 """From a study to its cells: each one legal, each one once, each with its identity."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -67,6 +67,14 @@ class Plan:
         """The cells without a result in this folder."""
         return [cell for cell in self.cells if not (runs_dir / cell.id / "result.json").is_file()]
 
+    def rows(self) -> list[dict[str, Scalar]]:
+        """A row for each cell: `id`, `seed` and its level of every axis, by dotted name."""
+        baseline = self.study.baseline
+        return [
+            {"id": cell.id, "seed": cell.config.seed, **baseline, **cell.changes}
+            for cell in self.cells
+        ]
+
 
 def make_plan(
     study: Study, *, data_fingerprint: Callable[[TranslationData], str] = fingerprint
@@ -120,7 +128,7 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
         return 0.0
     if frame.empty:
         return None
-    runs = frame.drop_duplicates("run")
+    runs = frame[frame["status"] == "finished"].drop_duplicates("run")
     runs = runs.assign(per_step=runs["seconds_total"] / runs["steps"])
     per_step = runs.groupby(list(COST_PATHS))["per_step"].mean().to_dict()
     total = 0.0
@@ -144,11 +152,7 @@ def _all_changes(study: Study) -> Iterator[Changes]:
         for axis, levels in study.axes.items():
             yield from ({axis: level} for level in levels[1:])
         return
+    baseline = study.baseline
     for levels_of_cell in product(*study.axes.values()):
-        chosen = dict(zip(study.axes, levels_of_cell, strict=True))
-        yield _differences(chosen, study.baseline)
-
-
-def _differences(chosen: Changes, baseline: Mapping[str, Scalar]) -> Changes:
-    return {axis: level for axis, level in chosen.items() if level != baseline[axis]}
-
+        chosen = zip(study.axes, levels_of_cell, strict=True)
+        yield {axis: level for axis, level in chosen if level != baseline[axis]}

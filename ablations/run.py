@@ -1,39 +1,32 @@
-"""One cell, from its config to result.json."""
+"""One cell, from its config to `result.json`."""
 
 import datetime
 import json
 import logging
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import TQDMProgressBar
 from pytorch_lightning.loggers import Logger
 
 from ablations.callbacks import AverageLast, Divergence, Hypotheses, LearningCurve
-from ablations.config import RunConfig, check, flatten, run_id
+from ablations.config import RunConfig, check, nested, run_id
 from ablations.files import create_once, write_atomically
+from ablations.ledger import SCHEMA
 from ablations.record import circumstances
+from ablations.weights import build_module, save_weights
 from data.text_scores import score
 from data.translation import TranslationDataModule, fingerprint
-from lightning_modules.translation import TranslationModule
+from lightning_modules.optimization import Precision
 
-SCHEMA = 1
-LOSS_SIGNATURE = "nats per target token"
-Tracker = Callable[[RunConfig, str], Logger | None]
+if TYPE_CHECKING:
+    from ablations.tracking import Tracker
 
-
-def nested(config: RunConfig) -> dict[str, Any]:
-    """The config as nested plain values, as records and trackers hold it."""
-    tree: dict[str, Any] = {}
-    for path, value in flatten(config).items():
-        section, _, name = path.rpartition(".")
-        (tree.setdefault(section, {}) if section else tree)[name] = value
-    return tree
+SIGNATURES = {"loss": "nats per target token", "accuracy": "teacher-forced, per target token"}
 
 
 def run_cell(
@@ -41,33 +34,69 @@ def run_cell(
     *,
     runs_dir: Path,
     cache_dir: Path,
-    tracker: Tracker | None = None,
+    tracker: "Tracker | None" = None,
+    changes: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Train and evaluate one cell, unless its result is there already.
+
+    The run's folder gets `config.json`, `learning_curve.csv`, `weights.pt` and `hypotheses/`, then
+    `result.json`. Several processes may run the same cell: the first result stays.
 
     Args:
         config: the cell.
         runs_dir: where the run's folder, named by its id, is kept.
         cache_dir: where vocabularies are kept.
-        tracker: gives the logger of this run, from the config and its id.
+        tracker: logs the run elsewhere, too.
+        changes: what differs from the study's baseline, for the tracker.
         progress: show a progress bar.
 
     Returns:
         The content of `result.json`.
 
     Raises:
-        ValueError: an illegal combination, or data that can't be read.
+        ValueError: an illegal combination, or data that cannot be read.
+        KeyboardInterrupt: Ctrl-C; nothing is recorded.
     """
     check(config)
     identity = run_id(config, fingerprint(config.data))
-    folder = runs_dir / identity
-    result_file = folder / "result.json"
+    result_file = runs_dir / identity / "result.json"
     if not result_file.exists():
-        run = _Run(config, identity, folder, cache_dir, progress=progress)
-        result = run.finish(tracker(config, identity) if tracker else None)
+        _check_hardware(config)
+        with warnings.catch_warnings():
+            quieten()
+            result = _tracked_run(
+                _Run(config, identity, runs_dir / identity, cache_dir, progress=progress),
+                tracker.start(config, identity, changes=changes) if tracker else None,
+            )
         create_once(result_file, json.dumps(result, indent=1))
     return json.loads(result_file.read_text(encoding="utf-8"))
+
+
+def quieten() -> None:
+    """Leave out of the terminal what Lightning says to those who set up a Trainer by hand."""
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric")
+    warnings.filterwarnings("ignore", message=".*does not have many workers")
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+
+
+def _tracked_run(run: "_Run", logger: Any) -> dict[str, Any]:
+    result = None
+    try:
+        result = run.finish(logger)
+    except SystemExit as error:  # what Lightning makes of Ctrl-C
+        raise KeyboardInterrupt from error
+    finally:
+        if logger is not None:
+            logger.finish(result)
+    return result
+
+
+def _check_hardware(config: RunConfig) -> None:
+    if config.optim.precision is Precision.fp16 and not torch.cuda.is_available():
+        raise ValueError("optim.precision fp16 needs a GPU; choose fp32 or bf16")
 
 
 class _Run:
@@ -77,98 +106,97 @@ class _Run:
         self, config: RunConfig, identity: str, folder: Path, cache_dir: Path, *, progress: bool
     ) -> None:
         self.config, self.identity, self.folder = config, identity, folder
-        self.started, self.clock = _now(), time.perf_counter()
         self.progress = progress
+        self.started, self.clock = _now(), time.perf_counter()
         write_atomically(folder / "config.json", json.dumps(nested(config), indent=1))
         self.data = TranslationDataModule(config.data, seed=config.seed, cache_dir=cache_dir)
         self.data.setup()
         pl.seed_everything(config.seed, verbose=False)
-        self.module = TranslationModule(
-            vocabulary_size=self.data.vocabulary_size,
-            design=config.design,
-            dims=config.dims,
-            optim=config.optim,
-            max_steps=config.budget.max_steps,
-            beam_size=config.budget.beam_size,
-        )
-        steps = config.budget.max_steps
-        self.curve = LearningCurve(folder / "learning_curve.csv", max_steps=steps)
+        self.module = build_module(config, self.data.vocabulary_size)
+        self.curve = LearningCurve(folder / "learning_curve.csv", max_steps=config.budget.max_steps)
         self.divergence = Divergence(config.budget.divergence_loss)
         self.metrics: list[dict[str, Any]] = []
 
     def finish(self, logger: Logger | None) -> dict[str, Any]:
-        """Train, evaluate, and return the record."""
+        """Train, evaluate unless diverged, and return the record."""
         trainer = self._trainer(logger)
         trainer.fit(self.module, self.data)
-        self.trained, trained_seconds = time.perf_counter(), self.curve.seconds
+        evaluation_started = time.perf_counter()
         if self.divergence.step is None:
-            torch.save(self.module.state_dict(), self.folder / "weights.pt")
-            self._evaluate(trainer)
-        result = self._record(trainer, trained_seconds)
-        if logger is not None:
-            _log_result(logger, result)
-        return result
+            save_weights(
+                self.folder / "weights.pt",
+                self.module,
+                config=self.config,
+                vocabulary_size=self.data.vocabulary_size,
+                tokenizer_hash=self.data.tokenizer.hash,
+            )
+            self._evaluate()
+        evaluated = time.perf_counter() - evaluation_started
+        return self._record(trainer.global_step, evaluated + self.curve.validation_seconds)
 
     def _trainer(self, logger: Logger | None) -> pl.Trainer:
-        config = self.config
-        steps = config.budget.max_steps
-        callbacks: list[pl.Callback] = [self.curve, self.divergence]
-        if config.optim.average_last > 0:
-            first = round(steps * (1 - config.optim.average_last))
-            callbacks.append(AverageLast(first))
-        if self.progress:
-            callbacks.append(TQDMProgressBar())
+        optim, budget = self.config.optim, self.config.budget
+        callbacks: list[pl.Callback] = [self.divergence, self.curve]
+        if optim.average_last > 0:
+            callbacks.append(AverageLast(round(budget.max_steps * (1 - optim.average_last))))
         return pl.Trainer(
-            max_steps=steps,
-            accelerator="auto",
-            devices=1,
-            precision=config.optim.precision(),
-            gradient_clip_val=config.optim.clip_norm or None,
-            accumulate_grad_batches=config.optim.accumulate,
-            val_check_interval=config.budget.validate_every * config.optim.accumulate,
+            **self._common(),
+            max_steps=budget.max_steps,
+            gradient_clip_val=optim.clip_norm or None,
+            accumulate_grad_batches=optim.accumulate,
+            # Lightning counts micro-batches here, over epochs.
+            val_check_interval=budget.validate_every * optim.accumulate,
             check_val_every_n_epoch=None,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
+            log_every_n_steps=self.curve.every,
             logger=logger if logger is not None else False,
             callbacks=callbacks,
-            enable_checkpointing=False,
             enable_progress_bar=self.progress,
-            enable_model_summary=False,
         )
 
-    def _evaluate(self, trainer: pl.Trainer) -> None:
-        quiet = {"verbose": False}
-        for values in trainer.validate(self.module, self.data, **quiet):
-            self._add("validation", values)
+    def _common(self) -> dict[str, Any]:
+        return {
+            "accelerator": "auto",
+            "devices": 1,
+            "precision": self.config.optim.precision(),
+            "num_sanity_val_steps": 0,
+            "use_distributed_sampler": False,
+            "enable_checkpointing": False,
+            "enable_model_summary": False,
+        }
+
+    def _evaluate(self) -> None:
+        """Losses, accuracies and texts of all splits, with the weights as they are."""
+        hypotheses = Hypotheses()
+        trainer = pl.Trainer(
+            **self._common(), logger=False, callbacks=[hypotheses], enable_progress_bar=False
+        )
+        loader = self.data.val_dataloader()
+        self._add("validation", trainer.validate(self.module, loader, verbose=False)[0])
         for split in self.data.test_splits:
             loader = self.data.test_dataloader(split)
-            for values in trainer.test(self.module, dataloaders=loader, **quiet):
-                self._add(split, values)
-            self._translate(trainer, split)
+            self._add(split, trainer.test(self.module, loader, verbose=False)[0])
+            hypotheses.by_index.clear()
+            loader = self.data.predict_dataloader(split)
+            trainer.predict(self.module, loader, return_predictions=False)
+            self._score(split, hypotheses)
 
-    def _translate(self, trainer: pl.Trainer, split: str) -> None:
-        collected = Hypotheses()
-        trainer.callbacks.append(collected)  # type: ignore[attr-defined]
-        loader = self.data.predict_dataloader(split)
-        trainer.predict(self.module, dataloaders=loader, return_predictions=False)
-        trainer.callbacks.remove(collected)  # type: ignore[attr-defined]
+    def _score(self, split: str, hypotheses: Hypotheses) -> None:
         references = self.data.references(split)
-        hypotheses = [self.data.tokenizer.decode(ids) for ids in collected.in_order(len(references))]
-        text = "".join(f"{line}\n" for line in hypotheses)
-        write_atomically(self.folder / "hypotheses" / f"{split}.txt", text)
-        for item in score(hypotheses, references, language=self.config.data.target_language):
+        ids = hypotheses.in_order(len(references))
+        texts = [self.data.tokenizer.decode(sentence) for sentence in ids]
+        content = "".join(f"{text}\n" for text in texts)
+        write_atomically(self.folder / "hypotheses" / f"{split}.txt", content)
+        for item in score(texts, references, language=self.config.data.target_language):
             self.metrics.append({"split": split, "length": None, **vars(item)})
 
-    def _add(self, split: str, values: Any) -> None:
+    def _add(self, split: str, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             metric = name.rpartition("/")[2]
-            signature = LOSS_SIGNATURE if metric == "loss" else "teacher-forced, per target token"
-            row = {"split": split, "metric": metric, "value": float(value)}
-            self.metrics.append({**row, "length": None, "signature": signature})
+            row = {"split": split, "length": None, "metric": metric, "value": float(value)}
+            self.metrics.append({**row, "signature": SIGNATURES[metric]})
 
-    def _record(self, trainer: pl.Trainer, trained_seconds: float) -> dict[str, Any]:
-        ended = time.perf_counter()
-        target_tokens = int(self.curve.target_tokens)
+    def _record(self, steps: int, evaluated: float) -> dict[str, Any]:
+        target_tokens, trained = int(self.curve.target_tokens), self.curve.seconds
         return {
             "schema": SCHEMA,
             "id": self.identity,
@@ -179,32 +207,19 @@ class _Run:
             "tokenizer_hash": self.data.tokenizer.hash,
             "data_report": self.data.report,
             "metrics": self.metrics,
-            "parameters": sum(p.numel() for p in self.module.parameters()),
-            "steps": trainer.global_step,
+            "parameters": sum(p.numel() for p in self.module.parameters() if p.requires_grad),
+            "steps": steps,
             "target_tokens": target_tokens,
             "seconds": {
-                "train": trained_seconds,
-                "evaluate": ended - self.trained,
-                "total": ended - self.clock,
+                "train": trained,
+                "evaluate": evaluated,
+                "total": time.perf_counter() - self.clock,
             },
-            "tokens_per_second": target_tokens / trained_seconds,
+            "tokens_per_second": target_tokens / trained,
             **circumstances(self.config),
             "started": self.started,
             "ended": _now(),
         }
-
-
-def quieten() -> None:
-    """Leave out of the terminal what Lightning says to those who set up a Trainer by hand."""
-    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", module="pytorch_lightning")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*")
-
-
-def _log_result(logger: Logger, result: dict[str, Any]) -> None:
-    logger.log_metrics({f"{row['split']}/{row['metric']}": row["value"] for row in result["metrics"]})
-    logger.finalize("success")
 
 
 def _now() -> str:

@@ -14,7 +14,7 @@ from ablations.config import Scalar, Task, parse_value, plain
 
 TABLES = resources.files("ablations") / "tables"
 STUDY_KEYS = ("name", "description", "base", "design", "axes", "seeds", "metric", "split")
-GRID_KEYS = ("name", "description", "method", "parameters", "metric", "program", "command", "project")
+GRID_KEYS = ("name", "description", "method", "parameters", "metric", "program", "command")
 
 
 class Arrangement(StrEnum):

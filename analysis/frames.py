@@ -41,6 +41,9 @@ _COMPARABLE = {
     "data_fingerprint": ("data.",),
     "tokenizer_hash": ("data.",),
 }
+ON_PURPOSE = ("budget.", "data.", "optim.accumulate")
+"""Axes with these prefixes vary the budget or the data themselves."""
+
 _RUN_COLUMNS = (
     "status",
     "parameters",
@@ -164,6 +167,23 @@ def arm(cells: pd.DataFrame, study: StudyView, axis: str, level: Any) -> pd.Data
     joined = members.merge(partners, on=keys, how="inner", validate="one_to_one")
     joined["difference"] = joined["value"] - joined["partner_value"]
     return joined
+
+
+def baseline_arm(cells: pd.DataFrame, study: StudyView, axis: str) -> pd.DataFrame:
+    """The cells that the other levels of `axis` are compared with: the partners of any of them."""
+    keys = ["seed", *(name for name in study.axes if name != axis)]
+    at_baseline = has_level(cells, axis, study.baseline_level(axis))
+    return cells[at_baseline].merge(cells.loc[~at_baseline, keys].drop_duplicates(), on=keys)
+
+
+def planned_levels(study: StudyView, cells: pd.DataFrame) -> list[tuple[str, Any]]:
+    """Every (axis, level) other than the baseline's that the plan has at least one cell of."""
+    return [
+        (axis, level)
+        for axis, levels in study.axes.items()
+        for level in levels
+        if level != study.baseline_level(axis) and has_level(cells, axis, level).any()
+    ]
 
 
 def per_seed(arm_cells: pd.DataFrame, column: str) -> pd.Series:

@@ -10,6 +10,7 @@ two-sided p cannot fall below 2/2^n, so few seeds can never earn a verdict.
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -106,6 +107,19 @@ def sign_flip_p(differences: ArrayLike) -> np.ndarray:
     )
 
 
+def sign_flip_p_each(differences: Sequence[np.ndarray]) -> np.ndarray:
+    """`sign_flip_p` of m rows of unlike lengths, (m,); NaN for a row without seeds.
+
+    Rows with equally many seeds are tested in one go, which a table of 200 rows needs.
+    """
+    p_values = np.full(len(differences), np.nan)
+    sizes = np.array([len(row) for row in differences], dtype=int)
+    for n in set(sizes.tolist()) - {0}:
+        same = np.flatnonzero(sizes == n)
+        p_values[same] = sign_flip_p(np.stack([differences[int(index)] for index in same]))
+    return p_values
+
+
 def smallest_p(n: int) -> float:
     """The smallest two-sided p that `sign_flip_p` can return for n seeds: 2/2^n when exact."""
     if n < 2:
@@ -117,7 +131,7 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     """Holm-adjusted p-values (m,); a NaN is a planned test without data and counts as p = 1.
 
     Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979. Tests still to be run
-    belong to the family already, so finishing a study can't take a verdict back for that reason.
+    belong to the family already: a half-finished study is not judged more leniently.
     """
     from statsmodels.stats.multitest import multipletests
 
@@ -128,19 +142,20 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     return np.where(np.isnan(numbers), np.nan, adjusted)
 
 
-def can_tell(p_values: ArrayLike, seeds: ArrayLike, *, alpha: float = ALPHA) -> np.ndarray:
-    """Whether each test (m,) could have passed Holm at `alpha`, the others being what they are.
+def critical_p(p_values: ArrayLike, *, alpha: float = ALPHA) -> np.ndarray:
+    """The largest p (m,) with which each test would pass Holm, the others being what they are.
 
-    The test's own p is replaced by the smallest its number of seeds allows; if even that isn't
-    rejected, the data say nothing about the absence of an effect.
+    A test that follows k rejected ones faces alpha / (m - k). Where `smallest_p` of its seeds is
+    above that, nothing the seeds could have shown would have been a difference.
     """
-    numbers = np.asarray(p_values, dtype=float)
-    answers = []
-    for index, n in enumerate(np.asarray(seeds, dtype=int)):
-        at_best = numbers.copy()
-        at_best[index] = smallest_p(int(n))
-        answers.append(bool(holm(at_best)[index] <= alpha))
-    return np.array(answers, dtype=bool)
+    numbers = np.nan_to_num(np.asarray(p_values, dtype=float), nan=1.0)
+    steps = alpha / (len(numbers) - np.arange(len(numbers)))
+    # Not through `holm`: statsmodels collects garbage in every call, seconds in a long table.
+    rejected = [
+        int(np.cumprod(np.sort(np.delete(numbers, index)) <= steps[:-1]).sum())
+        for index in range(len(numbers))
+    ]
+    return steps[rejected]
 
 
 def judge(
@@ -152,9 +167,7 @@ def judge(
     return Verdict.not_distinguishable if tellable else Verdict.too_few_seeds
 
 
-def detectable_effect(
-    sd: float, n: int, *, alpha: float = ALPHA, power: float = POWER
-) -> float:
+def detectable_effect(sd: float, n: int, *, alpha: float = ALPHA, power: float = POWER) -> float:
     """Smallest mean difference that n seeds would show with probability `power`.
 
     Args:
@@ -174,9 +187,7 @@ def detectable_effect(
     return sd * float(optimize.brentq(lambda size: _power(size, n, alpha) - power, 1e-9, 1e3))
 
 
-def seeds_needed(
-    effect: float, sd: float, *, alpha: float = ALPHA, power: float = POWER
-) -> int:
+def seeds_needed(effect: float, sd: float, *, alpha: float = ALPHA, power: float = POWER) -> int:
     """Paired seeds needed to show a mean difference of `effect` with probability `power`.
 
     Arguments as in `detectable_effect`; raises ValueError for an effect of zero, and for one so

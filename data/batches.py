@@ -33,12 +33,17 @@ class TranslationBatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "TranslationBatch":
         """The same batch on another device."""
-        moved = {f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
+        moved = {
+            f.name: getattr(self, f.name).to(device, non_blocking=non_blocking)
+            for f in fields(self)
+        }
         return TranslationBatch(**moved)
 
     def pin_memory(self) -> "TranslationBatch":
         """The same batch in page-locked memory, as the DataLoader asks for."""
-        return TranslationBatch(**{f.name: getattr(self, f.name).pin_memory() for f in fields(self)})
+        return TranslationBatch(
+            **{f.name: getattr(self, f.name).pin_memory() for f in fields(self)}
+        )
 
     def __len__(self) -> int:
         """Number of sentence pairs."""
@@ -48,11 +53,15 @@ class TranslationBatch:
 def pad_rows(rows: list[list[int]]) -> Tensor:
     """Stack rows of different lengths, padded on the right: `(rows, longest)`."""
     return torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=PAD_ID
+        [torch.tensor(row, dtype=torch.long) for row in rows],
+        batch_first=True,
+        padding_value=PAD_ID,
     )
 
 
-def translation_batch(pairs: list[tuple[list[int], list[int]]], indices: list[int]) -> TranslationBatch:
+def translation_batch(
+    pairs: list[tuple[list[int], list[int]]], indices: list[int]
+) -> TranslationBatch:
     """Build a batch from token ids without special tokens.
 
     Args:

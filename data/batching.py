@@ -22,7 +22,7 @@ class TokenBudgetSampler(Sampler[list[int]]):
 
     Args:
         lengths: two token counts for each example, special tokens included. Batches are cut from
-            the examples sorted by the first, then by the second; the longer one is what a row costs.
+            the examples sorted by the first, then by the second; a row costs the longer one.
         tokens_per_batch: largest rows x longest side, over all ranks.
         seed: picks the order, together with the epoch.
         shuffle: new neighbours and a new order of batches each epoch; else longest first.
@@ -45,7 +45,9 @@ class TokenBudgetSampler(Sampler[list[int]]):
     ) -> None:
         smallest = world_size if shuffle else 1
         if len(lengths) < smallest:
-            raise ValueError(f"{len(lengths)} examples are too few for {smallest} process(es): at least one each")
+            raise ValueError(
+                f"{len(lengths)} examples are too few for {smallest} process(es): at least one each"
+            )
         self._lengths = lengths
         self._tokens_per_batch = tokens_per_batch
         self._seed = seed

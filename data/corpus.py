@@ -15,6 +15,14 @@ from data.parallel import Pair, file_digest, hub_splits, read_pairs, split_files
 
 GRAMMAR_SEED = 0  # the data are the same in every run; a run's seed picks their order
 GRAMMAR_TRAIN, GRAMMAR_EVALUATION = 20_000, 500
+SMALLEST = {
+    "vocabulary_size": 5,  # the four special tokens and one more
+    "tokens_per_batch": 1,
+    "max_length": 2,
+    "n_train": 0,
+    "n_test": 0,
+    "min_words": 3,
+}
 MULTI30K_HUB = "bentrevett/multi30k"
 MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 
@@ -71,14 +79,17 @@ class TranslationData:
     max_words: int = 16
 
     def __post_init__(self) -> None:
-        smallest = {"vocabulary_size": 5, "tokens_per_batch": 1, "max_length": 2, "n_train": 0, "n_test": 0}
-        for name, bound in {**smallest, "min_words": 3}.items():
-            if getattr(self, name) < bound:
-                raise ValueError(f"data.{name}={getattr(self, name)} is too small: at least {bound}")
+        for name, smallest in SMALLEST.items():
+            value = getattr(self, name)
+            if value < smallest:
+                raise ValueError(f"data.{name}={value} is too small: at least {smallest}")
         if self.min_words > self.max_words:
-            raise ValueError(f"data.min_words={self.min_words} is more than data.max_words={self.max_words}")
+            raise ValueError(
+                f"data.min_words={self.min_words} is more than data.max_words={self.max_words}"
+            )
         if self.source_language == self.target_language:
-            raise ValueError(f"data.source_language and data.target_language are both {self.source_language!r}")
+            same = self.source_language
+            raise ValueError(f"data.source_language and data.target_language are both {same!r}")
 
 
 def list_test_splits(data: TranslationData) -> list[str]:
@@ -107,9 +118,13 @@ def load_pairs(data: TranslationData) -> dict[str, list[Pair]]:
         splits = _hub_pairs(data)
     else:
         languages = {"source": data.source_language, "target": data.target_language}
-        splits = {name: read_pairs(files, **languages) for name, files in _split_files(data).items()}
+        splits = {
+            name: read_pairs(files, **languages) for name, files in _split_files(data).items()
+        }
     if data.n_train > len(splits["train"]):
-        raise ValueError(f"data.n_train={data.n_train}: there are only {len(splits['train'])} training pairs")
+        raise ValueError(
+            f"data.n_train={data.n_train}: there are only {len(splits['train'])} training pairs"
+        )
     limits = {name: data.n_train if name == "train" else data.n_test for name in splits}
     return {name: pairs[: limits[name] or None] for name, pairs in splits.items()}
 
@@ -127,7 +142,7 @@ def validate(data: TranslationData) -> None:
 
 
 def fingerprint(data: TranslationData) -> str:
-    """16 hex digits of the content read: of all splits' files, wherever they lie and however packed.
+    """16 hex digits of the content of all splits, wherever the files lie and however packed.
 
     Raises:
         ValueError: As for `list_test_splits`.
@@ -140,7 +155,9 @@ def fingerprint(data: TranslationData) -> str:
     elif _on_hub(data):
         content = _hub_pairs(data)
     else:
-        content = {name: [file_digest(f) for f in files] for name, files in _split_files(data).items()}
+        content = {
+            name: [file_digest(f) for f in files] for name, files in _split_files(data).items()
+        }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -160,7 +177,10 @@ def _split_files(data: TranslationData) -> dict[str, tuple[Path, ...]]:
     """
     folder = Path(data.path)
     if not data.path or not folder.is_dir():
-        raise ValueError(f"data.path={data.path!r} is no folder: data.source={data.source.name} reads parallel files")
+        raise ValueError(
+            f"data.path={data.path!r} is no folder:"
+            f" data.source={data.source.name} reads parallel files"
+        )
     tests = MULTI30K_TESTS if data.source is TranslationSource.multi30k else ("test",)
     stems = {"train": "train", "validation": "val", **{test: test for test in tests}}
     languages = {"source": data.source_language, "target": data.target_language}
@@ -185,13 +205,21 @@ def _named_hub_pairs(name: str, source: str, target: str) -> dict[str, list[Pair
     splits = hub_splits(name, source=source, target=target)
     missing = {"train", "validation", "test"} - set(splits)
     if missing:
-        raise ValueError(f"dataset {name!r} has no split {', '.join(sorted(missing))}; it has {', '.join(splits)}")
-    return {"train": splits["train"], "validation": splits["validation"], MULTI30K_TESTS[0]: splits["test"]}
+        raise ValueError(
+            f"dataset {name!r} has no split {', '.join(sorted(missing))};"
+            f" it has {', '.join(splits)}"
+        )
+    return {
+        "train": splits["train"],
+        "validation": splits["validation"],
+        MULTI30K_TESTS[0]: splits["test"],
+    }
 
 
 def _grammar_splits(data: TranslationData) -> dict[str, list[Pair]]:
     from data.generators import SPLITS, grammar_pairs
 
-    counts = {name: data.n_test or GRAMMAR_EVALUATION for name in SPLITS} | {"train": data.n_train or GRAMMAR_TRAIN}
-    words = {"min_words": data.min_words, "max_words": data.max_words}
-    return {name: grammar_pairs(n, seed=GRAMMAR_SEED, split=name, **words) for name, n in counts.items()}
+    counts = dict.fromkeys(SPLITS, data.n_test or GRAMMAR_EVALUATION)
+    counts["train"] = data.n_train or GRAMMAR_TRAIN
+    rules = {"seed": GRAMMAR_SEED, "min_words": data.min_words, "max_words": data.max_words}
+    return {name: grammar_pairs(n, split=name, **rules) for name, n in counts.items()}

@@ -114,14 +114,16 @@ class Writer:
     def _fill(self, frame: Frame, *, words: int, depth: int) -> Clause:
         """A clause of one frame; words left over go to adverb, place, adjectives, relative clauses.
 
-        A clause inside another (`depth` 1) gets no adverb or place: they would seem the outer one's.
+        A clause inside another (`depth` 1) gets no adverb or place: either would seem to
+        belong to the outer one.
         """
         tense = self.pick(("present", "present", "perfect", "modal"))
         left = words - frame.words - (tense == "modal")
-        adverb = self.pick(lexicon.ADVERBS[tense]) if depth == 0 and left > 0 and self.chance(0.6) else None
-        left -= bool(adverb)
-        place = self._place() if depth == 0 and left > 2 and self.chance(0.5) else None
-        left -= 3 * bool(place)
+        adverb = place = None
+        if depth == 0 and left > 0 and self.chance(0.6):
+            adverb, left = self.pick(lexicon.ADVERBS[tense]), left - 1
+        if depth == 0 and left > 2 and self.chance(0.5):
+            place, left = self._place(), left - 3
         phrases = []
         for nouns in (lexicon.PEOPLE, *(nouns for nouns, _ in frame.objects)):
             phrases.append(self._noun_phrase(nouns, extra=left, depth=depth))
@@ -170,9 +172,12 @@ class Writer:
 
         return Phrase(join([the[number], old, noun.english[number], that]), german, forms)
 
-    def _relative(self, nouns: tuple[Noun, ...], gender: str, forms: tuple[int, int], *, words: int) -> Text:
+    def _relative(
+        self, nouns: tuple[Noun, ...], gender: str, forms: tuple[int, int], *, words: int
+    ) -> Text:
         """A clause about a noun: the noun is its subject, or one of its objects."""
-        roles = [(frame, frame.objects[-1][1]) for frame in FRAMES if frame.objects and frame.objects[-1][0] is nouns]
+        last_objects = [(frame, *frame.objects[-1]) for frame in FRAMES if frame.objects]
+        roles = [(frame, case) for frame, kind, case in last_objects if kind is nouns]
         if nouns is lexicon.PEOPLE:
             roles += [(frame, "nominative") for frame in FRAMES]
         frame, case = self.pick([role for role in roles if role[0].words - 1 <= words])
@@ -220,7 +225,7 @@ def grammar_pairs(n: int, *, seed: int, min_words: int, max_words: int, split: s
             pairs[english] = german
         elif fruitless == FRUITLESS:
             raise ValueError(
-                f"only {len(pairs)} of {n} different {split} sentences have {min_words} to {max_words}"
-                " words: ask for fewer, or allow more lengths"
+                f"only {len(pairs)} of {n} different {split} sentences have {min_words} to"
+                f" {max_words} words: ask for fewer, or allow more lengths"
             )
     return list(pairs.items())

@@ -18,7 +18,9 @@ def _endings(**rows: str) -> Endings:
     return {gender: dict(zip(CASES, row.split(" "), strict=True)) for gender, row in rows.items()}
 
 
-DEFINITE = _endings(m="der den dem des", f="die die der der", n="das das dem des", p="die die den der")
+DEFINITE = _endings(
+    m="der den dem des", f="die die der der", n="das das dem des", p="die die den der"
+)
 DIESER = _endings(m="er en em es", f="e e er er", n="es es em es", p="e e en er")
 EIN = _endings(m=" en em es", f="e e er er", n="  em es", p="e e en er")
 WEAK = _endings(m="e en en en", f="e e en en", n="e e en en", p="en en en en")

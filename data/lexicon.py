@@ -39,7 +39,10 @@ class Verb:
 
 def _nouns(table: str) -> tuple[Noun, ...]:
     rows = (line.split() for line in table.strip().splitlines())
-    return tuple(Noun((one, many), (ein, viele), gender, genitive) for one, many, gender, ein, viele, genitive in rows)
+    return tuple(
+        Noun((one, many), (ein, viele), gender, genitive)
+        for one, many, gender, ein, viele, genitive in rows
+    )
 
 
 def _verbs(table: str) -> tuple[Verb, ...]:
@@ -48,7 +51,9 @@ def _verbs(table: str) -> tuple[Verb, ...]:
         english, german = (half.split(",") for half in line.split("|"))
         base, third, past = (form.strip() for form in english)
         prefix, first, he, infinitive, participle, auxiliary = (form.strip() for form in german)
-        verbs.append(Verb((base, third, past), prefix, (first, he, infinitive, participle), auxiliary))
+        verbs.append(
+            Verb((base, third, past), prefix, (first, he, infinitive, participle), auxiliary)
+        )
     return tuple(verbs)
 
 
@@ -213,8 +218,17 @@ PRONOUNS = (
 )
 
 ADVERBS = {
-    "present": (("today", "heute"), ("now", "jetzt"), ("often", "oft"), ("every morning", "jeden Morgen")),
-    "perfect": (("yesterday", "gestern"), ("last week", "letzte Woche"), ("in the evening", "am Abend")),
+    "present": (
+        ("today", "heute"),
+        ("now", "jetzt"),
+        ("often", "oft"),
+        ("every morning", "jeden Morgen"),
+    ),
+    "perfect": (
+        ("yesterday", "gestern"),
+        ("last week", "letzte Woche"),
+        ("in the evening", "am Abend"),
+    ),
     "modal": (("tomorrow", "morgen"), ("soon", "bald"), ("next year", "nächstes Jahr")),
 }
 

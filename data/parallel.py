@@ -31,7 +31,9 @@ def split_files(folder: Path, *, stem: str, source: str, target: str) -> tuple[P
         return tuple(present)
     if present:
         missing = next(language for language, path in found.items() if path is None)
-        raise ValueError(f"{folder}: {present[0].name} has no partner {stem}.{missing} or {stem}.{missing}.gz")
+        raise ValueError(
+            f"{folder}: {present[0].name} has no partner {stem}.{missing} (plain or .gz)"
+        )
     lines = _plain_or_gz(folder, f"{stem}.jsonl")
     return () if lines is None else (lines,)
 
@@ -67,7 +69,9 @@ def read_lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
-        raise ValueError(f"{path}, line {line}: not UTF-8 (byte 0x{byte:02x}); convert the file to UTF-8") from error
+        raise ValueError(
+            f"{path}, line {line}: not UTF-8 (byte 0x{byte:02x}); convert the file to UTF-8"
+        ) from error
     if not text.strip():
         raise ValueError(f"{path}: the file is empty")
     return [line.replace("\r", " ").strip() for line in text.removesuffix("\n").split("\n")]
@@ -100,7 +104,8 @@ def _read_json_lines(path: Path, *, source: str, target: str) -> list[Pair]:
             pairs.append(pair_of(record, source=source, target=target))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(
-                f'{path}, line {number}: expected {{"{source}": "...", "{target}": "..."}}, got {line[:60]!r}'
+                f'{path}, line {number}: expected {{"{source}": "...", "{target}": "..."}},'
+                f" got {line[:60]!r}"
             ) from error
     return pairs
 
@@ -128,7 +133,9 @@ def hub_splits(name: str, *, source: str, target: str) -> dict[str, list[Pair]]:
     try:
         import datasets
     except ImportError as error:
-        raise ValueError(f"{name!r} is on the hub: install the package 'datasets' or give a folder") from error
+        raise ValueError(
+            f"{name!r} is on the hub: install the package 'datasets' or give a folder"
+        ) from error
     try:
         loaded = datasets.load_dataset(name)
         return {
@@ -139,7 +146,9 @@ def hub_splits(name: str, *, source: str, target: str) -> dict[str, list[Pair]]:
         raise ValueError(f"dataset {name!r}: no text columns {source!r} and {target!r}") from error
     except Exception as error:  # the hub client raises types of several packages
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"dataset {name!r} could not be loaded from the hub ({cause}); give a folder instead") from error
+        raise ValueError(
+            f"dataset {name!r} could not be loaded from the hub ({cause}); give a folder instead"
+        ) from error
 
 
 def without_blanks(pairs: Iterable[Pair]) -> list[Pair]:

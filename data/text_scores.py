@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 SUBWORD_MARK = "\u2581"  # sentencepiece's space: text that holds it was never decoded
 
@@ -28,7 +32,9 @@ class TextScore:
     signature: str
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> list[TextScore]:
+def score(
+    hypotheses: Sequence[str], references: Sequence[str], *, language: str
+) -> list[TextScore]:
     """Score a system's output.
 
     `bleu_lowercase_tokenized` follows the Multi30k papers: lower case, normalised punctuation,
@@ -60,7 +66,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, language: str
 
 
 def moses_tokenizer(language: str) -> tuple[Callable[[str], str], str]:
-    """Lower case, punctuation normalised, Moses tokens joined by spaces; and sacremoses' version."""
+    """What makes lower-case Moses tokens, joined by spaces, of a text; and sacremoses' version."""
     import sacremoses
 
     normalizer = sacremoses.MosesPunctNormalizer(lang=language)
@@ -81,12 +87,20 @@ def compare_signatures(first: str, second: str) -> None:
     if first == second:
         return
     left, right = first.split("|"), second.split("|")
-    only = [" ".join(part for part in a if part not in b) or "nothing" for a, b in ((left, right), (right, left))]
-    raise ValueError(f"scores are not comparable: {only[0]} against {only[1]} (signatures {first!r} and {second!r})")
+    here = " ".join(part for part in left if part not in right) or "nothing"
+    there = " ".join(part for part in right if part not in left) or "nothing"
+    raise ValueError(
+        f"scores are not comparable: {here} against {there} (signatures {first!r} and {second!r})"
+    )
 
 
 def _score(
-    name: str, metric, hypotheses: Sequence[str], references: Sequence[str], *, says: dict[str, str] | None = None
+    name: str,
+    metric: Metric,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    says: dict[str, str] | None = None,
 ) -> TextScore:
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     signature = metric.get_signature().format()
@@ -97,7 +111,11 @@ def _score(
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references) or not references:
-        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references: one each, at least one")
+        raise ValueError(
+            f"{len(hypotheses)} hypotheses for {len(references)} references: one each, at least one"
+        )
     for number, line in enumerate(hypotheses, start=1):
         if SUBWORD_MARK in line:
-            raise ValueError(f"hypothesis {number} is still in subwords ({line[:40]!r}): score decoded text")
+            raise ValueError(
+                f"hypothesis {number} is still in subwords ({line[:40]!r}): score decoded text"
+            )

@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -21,7 +22,7 @@ from data.batches import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 # Every character of the training text is kept, and none is rewritten: `decode(encode(text))` is the
 # text itself, but for repeated spaces. Nothing is sampled and one thread counts, so the same lines
 # give the same bytes.
-TRAINING = {
+TRAINING: dict[str, Any] = {
     "model_type": "bpe",
     "character_coverage": 1.0,
     "normalization_rule_name": "identity",
@@ -99,7 +100,10 @@ def train_tokenizer(lines: Iterable[str], *, vocabulary_size: int, path: str | P
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, vocab_size=vocabulary_size, **TRAINING
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=vocabulary_size,
+            **TRAINING,
         )
     except RuntimeError as error:
         raise ValueError(_plain_words(str(error), vocabulary_size)) from error

@@ -18,11 +18,24 @@ from torch.utils.data import DataLoader
 
 from data.batches import TranslationBatch, translation_batch
 from data.batching import TokenBudgetSampler, padding_share
-from data.corpus import TranslationData, TranslationSource, fingerprint, list_test_splits, load_pairs, validate
+from data.corpus import (
+    TranslationData,
+    TranslationSource,
+    fingerprint,
+    list_test_splits,
+    load_pairs,
+    validate,
+)
 from data.parallel import Pair, without_blanks
 from data.tokenization import TRAINING, Tokenizer, train_tokenizer, unknown_share
 
-__all__ = ["TranslationData", "TranslationDataModule", "TranslationSource", "fingerprint", "validate"]
+__all__ = [
+    "TranslationData",
+    "TranslationDataModule",
+    "TranslationSource",
+    "fingerprint",
+    "validate",
+]
 
 EVALUATION_TOKENS = 4096  # padded tokens in an evaluation batch: without gradients there is room
 Ids = tuple[list[int], list[int]]  # source and target, without special tokens
@@ -84,7 +97,9 @@ def load_corpus(data: TranslationData, data_fingerprint: str, model_path: Path) 
     splits = {}
     for name, split in pairs.items():
         limit = data.max_length if name == "train" else None
-        splits[name] = _tokenise(split, tokenizer, limit=limit, blank=len(loaded[name]) - len(split))
+        splits[name] = _tokenise(
+            split, tokenizer, limit=limit, blank=len(loaded[name]) - len(split)
+        )
     if not splits["train"].ids:
         raise ValueError(f"data.max_length={data.max_length}: every training pair is longer")
     return Corpus(tokenizer, splits)
@@ -113,7 +128,7 @@ class TranslationDataModule(LightningDataModule):
 
     Args:
         data: what to read.
-        seed: picks the order of the training pairs; the pairs and the vocabulary don't depend on it.
+        seed: picks the order of the training pairs, not the pairs and not the vocabulary.
         cache_dir: where vocabularies are kept, one file for each corpus and size.
 
     Attributes:
@@ -145,7 +160,13 @@ class TranslationDataModule(LightningDataModule):
     def _model_path(self) -> Path:
         data = self.data
         languages = (data.source_language, data.target_language)
-        settings = (data.vocabulary_size, data.n_train, languages, sentencepiece.__version__, TRAINING)
+        settings = (
+            data.vocabulary_size,
+            data.n_train,
+            languages,
+            sentencepiece.__version__,
+            TRAINING,
+        )
         key = json.dumps([self._fingerprint, settings], sort_keys=True)
         return self._cache_dir / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.model"
 

@@ -1,1 +1,4 @@
-"""The science: Transformer design choices as Lightning modules. Knows nothing of sweeps, files or W&B."""
+"""The science: Transformer design choices as Lightning modules.
+
+Knows nothing of sweeps, files or W&B.
+"""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass
 class LayerCache:
-    """Keys and values of one attention layer, each `(batch, heads, key, d_head)`, or None at first."""
+    """Keys and values of one attention layer, `(batch, heads, key, d_head)` each, None at first."""
 
     keys: Tensor | None = None
     values: Tensor | None = None

@@ -14,7 +14,7 @@ NEVER_GENERATED = [PAD_ID, BOS_ID]
 
 
 def length_limit(model: EncoderDecoder, source_lengths: Tensor, longest: int | None) -> int:
-    """Tokens after which decoding stops: twice the longest source and 10 more, or less if told so."""
+    """Tokens after which decoding stops: twice the longest source and 10 more, or `longest`."""
     limit = 2 * int(source_lengths.max()) + 10
     return limit if longest is None else min(limit, longest)
 
@@ -94,7 +94,9 @@ def beam_search(
 class _Beams:
     """The open hypotheses of each row `(rows * beam, length)`, and the ended ones."""
 
-    def __init__(self, n_rows: int, beam_size: int, length_penalty: float, device: torch.device) -> None:
+    def __init__(
+        self, n_rows: int, beam_size: int, length_penalty: float, device: torch.device
+    ) -> None:
         self.beam_size, self.length_penalty = beam_size, length_penalty
         self.rows = torch.arange(n_rows, device=device)
         self.tokens = torch.full((n_rows * beam_size, 1), BOS_ID, device=device)

@@ -70,7 +70,9 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         "sizes_positive",
         "dims.d_model {dims.d_model}, dims.n_heads {dims.n_heads}, dims.d_ff {dims.d_ff} and "
         "dims.max_length {dims.max_length} must be at least 1",
-        lambda design, dims, optim: min(dims.d_model, dims.n_heads, dims.d_ff, dims.max_length) >= 1,
+        lambda design, dims, optim: (
+            min(dims.d_model, dims.n_heads, dims.d_ff, dims.max_length) >= 1
+        ),
     ),
     Constraint(
         "heads_divide_width",

@@ -12,9 +12,7 @@ from lightning_modules.design import Design, Dims
 from lightning_modules.masks import AttentionMask
 
 
-def attention_weights(
-    scores: Tensor, allowed: Tensor | None, design: Design
-) -> Tensor:
+def attention_weights(scores: Tensor, allowed: Tensor | None, design: Design) -> Tensor:
     """Weights `(batch, heads, query, key)` from scores of the same shape.
 
     `allowed` is True where a key may be attended to; None where all may.
@@ -23,7 +21,13 @@ def attention_weights(
 
 
 def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, *, bias: Tensor | None, mask: AttentionMask, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    bias: Tensor | None,
+    mask: AttentionMask,
+    scale: float,
 ) -> Tensor:
     """Attention with -inf masking by PyTorch's fused kernel: `(batch, heads, query, d_head)`.
 

@@ -19,7 +19,9 @@ class _ProjectedCrossEntropy(Function):
     """The gradients are made in the forward pass, while a chunk's logits are at hand."""
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, targets: Tensor, smoothing: float
+    ) -> Tensor:
         """See `projected_cross_entropy`."""
         total = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
         state_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight)

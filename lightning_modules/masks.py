@@ -40,7 +40,9 @@ class AttentionMask:
             raise ValueError(f"a mask has the shape (batch, heads, query, key), not {shape}")
 
     @classmethod
-    def from_lengths(cls, lengths: Tensor, longest: int, *, causal: bool = False) -> "AttentionMask":
+    def from_lengths(
+        cls, lengths: Tensor, longest: int, *, causal: bool = False
+    ) -> "AttentionMask":
         """Hide right padding: `lengths` `(batch,)` gives a mask `(batch, 1, 1, longest)`."""
         keep = torch.arange(longest, device=lengths.device) < lengths[:, None]
         return cls(keep=keep[:, None, None, :], causal=causal)
@@ -57,7 +59,9 @@ class AttentionMask:
         if self.keep is not None:
             rows, columns = self.keep.shape[-2:]
             if rows not in (1, n_queries) or columns not in (1, n_keys):
-                raise ValueError(f"a mask of {rows} x {columns} doesn't fit {n_queries} queries x {n_keys} keys")
+                raise ValueError(
+                    f"a mask of {rows} x {columns} doesn't fit {n_queries} queries x {n_keys} keys"
+                )
         if not self.causal or n_queries == 1:
             return self.keep
         ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)

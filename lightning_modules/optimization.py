@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from lightning_modules.axis import Axis, Level
+
+if TYPE_CHECKING:
+    from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 
 # From warm-up and length of the training to the factor on the peak rate at a step.
 Factor = Callable[[int], float]
@@ -24,9 +28,7 @@ def _inverse_sqrt(warmup_steps: int, max_steps: int) -> Factor:
 
 def _linear(warmup_steps: int, max_steps: int) -> Factor:
     decay = max(1, max_steps - warmup_steps)
-    return lambda step: min(
-        _warmed_up(step, warmup_steps), max(0.0, (max_steps - step) / decay)
-    )
+    return lambda step: min(_warmed_up(step, warmup_steps), max(0.0, (max_steps - step) / decay))
 
 
 def _constant(warmup_steps: int, max_steps: int) -> Factor:
@@ -55,7 +57,9 @@ class Precision(Axis):
 
     fp32 = Level(lambda: "32-true", "single precision", "IEEE 754 binary32")
     bf16 = Level(lambda: "bf16-mixed", "half the bits, the range of fp32", "Kalamkar et al. 2019")
-    fp16 = Level(lambda: "16-mixed", "half the bits, largest value 65504", "Micikevicius et al. 2018")
+    fp16 = Level(
+        lambda: "16-mixed", "half the bits, largest value 65504", "Micikevicius et al. 2018"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +91,7 @@ class Optim:
     precision: Precision = Precision.fp32
 
 
-def configure(model: nn.Module, optim: Optim, *, max_steps: int) -> dict:
+def configure(model: nn.Module, optim: Optim, *, max_steps: int) -> "OptimizerLRSchedulerConfig":
     """Optimiser and per-step schedule, in the form `configure_optimizers` returns."""
     optimizer = torch.optim.AdamW(
         model.parameters(),

@@ -26,10 +26,9 @@ class Stack(nn.Module):
             d_model=dims.d_model, n_heads=dims.n_heads, max_length=dims.max_length
         )
         self.dropout = nn.Dropout(dims.dropout)
-        self.blocks = nn.ModuleList(
-            Block(design, dims, cross_attention=cross_attention) for _ in range(n_layers)
-        )
-        ends = all(block.around_feed_forward.ends_with_norm for block in self.blocks)
+        blocks = [Block(design, dims, cross_attention=cross_attention) for _ in range(n_layers)]
+        self.blocks = nn.ModuleList(blocks)
+        ends = all(block.around_feed_forward.ends_with_norm for block in blocks)
         self.final_norm = nn.Identity() if ends else nn.LayerNorm(dims.d_model)
 
     def forward(
@@ -83,9 +82,7 @@ class EncoderDecoder(nn.Module):
         nn.init.normal_(self.embedding.weight, std=dims.d_model**-0.5)
         self.embedding_scale = math.sqrt(dims.d_model)
         self.encoder = Stack(design, dims, n_layers=dims.n_encoder_layers)
-        self.decoder = Stack(
-            design, dims, n_layers=dims.n_decoder_layers, cross_attention=True
-        )
+        self.decoder = Stack(design, dims, n_layers=dims.n_decoder_layers, cross_attention=True)
 
     @property
     def output_weight(self) -> Tensor:
@@ -126,9 +123,7 @@ class EncoderDecoder(nn.Module):
             self.embed(target), mask=mask, memory=memory, memory_mask=memory_mask, cache=cache
         )
 
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target: Tensor
-    ) -> Tensor:
+    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
         """Decoder states `(batch, target_length, d_model)` under teacher forcing."""
         memory, memory_mask = self.encode(source, source_lengths)
         return self.decode(target, memory=memory, memory_mask=memory_mask)

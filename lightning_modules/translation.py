@@ -2,6 +2,7 @@
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor
 
 from data.batches import PAD_ID, TranslationBatch
@@ -100,7 +101,7 @@ class TranslationModule(pl.LightningModule):
             longest=self.longest,
         )
 
-    def configure_optimizers(self) -> dict:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """AdamW with the schedule stepped at every update."""
         return configure(self, self.optim, max_steps=self.max_steps)
 

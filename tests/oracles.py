@@ -95,7 +95,13 @@ def alibi_bias(query: int, key: int, slope: float) -> float:
     return -slope * abs(query - key)
 
 
-POSITIONS = {"sinusoidal": sinusoid, "none": None, "learned": None, "rope": rotated, "alibi": alibi_bias}
+POSITIONS = {
+    "sinusoidal": sinusoid,
+    "none": None,
+    "learned": None,
+    "rope": rotated,
+    "alibi": alibi_bias,
+}
 
 ORACLES = {
     "attention_scale": SCALES,

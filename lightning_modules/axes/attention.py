@@ -2,7 +2,6 @@
 
 import math
 
-import torch
 from torch import Tensor
 
 from lightning_modules.axis import Axis, Level

@@ -10,7 +10,10 @@ MakeNorm = Callable[[], nn.Module]
 
 
 class PreNorm(nn.Module):
-    """`x + dropout(sublayer(norm(x)))` (Xiong et al. 2020, fig. 1b). Shapes `(batch, length, d_model)`."""
+    """`x + dropout(sublayer(norm(x)))` (Xiong et al. 2020, fig. 1b).
+
+    Shapes `(batch, length, d_model)`.
+    """
 
     ends_with_norm = False
 
@@ -24,7 +27,10 @@ class PreNorm(nn.Module):
 
 
 class PostNorm(nn.Module):
-    """`norm(x + dropout(sublayer(x)))` (Vaswani et al. 2017, section 3.1). Shapes as in `PreNorm`."""
+    """`norm(x + dropout(sublayer(x)))` (Vaswani et al. 2017, section 3.1).
+
+    Shapes as in `PreNorm`.
+    """
 
     ends_with_norm = True
 

@@ -77,8 +77,8 @@ class Learned(PositionScheme):
 
     def _undefined(self, length: int) -> str:
         return (
-            f"learned positions are not defined beyond {self.table.num_embeddings} tokens, the input "
-            f"has {length}; raise dims.max_length or choose another design.position"
+            f"learned positions are not defined beyond {self.table.num_embeddings} tokens, the "
+            f"input has {length}; raise dims.max_length or choose another design.position"
         )
 
 
@@ -87,6 +87,8 @@ class Rotary(PositionScheme):
 
     The score of a rotated query and key depends on the distance of their positions only.
     """
+
+    frequencies: Tensor
 
     def __init__(self, *, d_model: int, n_heads: int, max_length: int) -> None:
         super().__init__(d_model=d_model, n_heads=n_heads, max_length=max_length)
@@ -120,6 +122,8 @@ class Alibi(PositionScheme):
     The paper is causal; in an encoder the distance counts both ways.
     """
 
+    slopes: Tensor
+
     def __init__(self, *, d_model: int, n_heads: int, max_length: int) -> None:
         super().__init__(d_model=d_model, n_heads=n_heads, max_length=max_length)
         slopes = torch.tensor(alibi_slopes(n_heads))[:, None, None]
@@ -132,7 +136,7 @@ class Alibi(PositionScheme):
 
 
 class Position(Axis):
-    """How token order enters the model: `level(d_model=, n_heads=, max_length=) -> PositionScheme`."""
+    """How token order enters: `level(d_model=, n_heads=, max_length=) -> PositionScheme`."""
 
     sinusoidal = Level(
         Sinusoidal,

@@ -8,16 +8,20 @@ from lightning_modules.design import AXES, Design, Dims
 from lightning_modules.transformer import EncoderDecoder
 
 TINY = Dims(
-    d_model=16, n_heads=4, d_ff=32, n_encoder_layers=2, n_decoder_layers=2, dropout=0.0, max_length=64
+    d_model=16,
+    n_heads=4,
+    d_ff=32,
+    n_encoder_layers=2,
+    n_decoder_layers=2,
+    dropout=0.0,
+    max_length=64,
 )
 VOCABULARY = 37
 
 ALL_DESIGNS = [
     Design(**dict(zip(AXES, levels, strict=True))) for levels in itertools.product(*AXES.values())
 ]
-ALL_LEVELS = [
-    (axis, level) for axis, levels in AXES.items() for level in levels
-]
+ALL_LEVELS = [(axis, level) for axis, levels in AXES.items() for level in levels]
 
 
 def name(design: Design) -> str:

@@ -130,7 +130,9 @@ def test_rope_rotates_as_complex_numbers() -> None:
     heads = torch.randn(1, 1, 6, 8, dtype=torch.double, generator=torch.Generator().manual_seed(0))
     turned = scheme(Position.rope, d_model=8, n_heads=1).rotate(heads, torch.arange(2, 8))
     expected = [oracles.rotated(row, p + 2) for p, row in enumerate(heads[0, 0].tolist())]
-    torch.testing.assert_close(turned[0, 0], torch.tensor(expected, dtype=torch.double), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(
+        turned[0, 0], torch.tensor(expected, dtype=torch.double), atol=1e-6, rtol=1e-6
+    )
 
 
 def test_rope_scores_depend_on_the_distance_only() -> None:

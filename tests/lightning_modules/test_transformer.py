@@ -61,7 +61,9 @@ def test_invariances_hold_or_are_caught_broken(design: Design) -> None:
 
 @pytest.mark.parametrize("design", ALL_DESIGNS, ids=name)
 def test_every_parameter_is_used_in_training(design: Design) -> None:
-    model = build(design, dims=dataclasses.replace(TINY, dropout=0.1, attention_dropout=0.1)).train()
+    model = build(
+        design, dims=dataclasses.replace(TINY, dropout=0.1, attention_dropout=0.1)
+    ).train()
     model.logits(model(SOURCE, LENGTHS, TARGET)).logsumexp(-1).sum().backward()
     for parameter_name, parameter in model.named_parameters():
         assert parameter.grad is not None, parameter_name
@@ -114,8 +116,12 @@ class Torch(nn.Module):
         arguments = (TINY.d_model, TINY.n_heads, TINY.d_ff, 0.0)
         options = {"batch_first": True, "norm_first": pre_norm, "dtype": torch.double}
         self.ours, self.pre_norm = ours, pre_norm
-        self.encoder = nn.ModuleList(nn.TransformerEncoderLayer(*arguments, **options) for _ in range(2))
-        self.decoder = nn.ModuleList(nn.TransformerDecoderLayer(*arguments, **options) for _ in range(2))
+        self.encoder = nn.ModuleList(
+            nn.TransformerEncoderLayer(*arguments, **options) for _ in range(2)
+        )
+        self.decoder = nn.ModuleList(
+            nn.TransformerDecoderLayer(*arguments, **options) for _ in range(2)
+        )
         for stack, layers_ in ((ours.encoder, self.encoder), (ours.decoder, self.decoder)):
             for block, layer in zip(stack.blocks, layers_, strict=True):
                 self._copy(block, layer)
@@ -219,7 +225,9 @@ def test_masks_have_one_type_one_polarity_and_one_shape() -> None:
     with pytest.raises(ValueError, match=r"\(batch, heads, query, key\)"):
         AttentionMask(keep=torch.ones(2, 2, dtype=torch.bool))
     with pytest.raises(ValueError, match="2 x 3 doesn't fit 4 queries x 4 keys"):
-        AttentionMask(keep=torch.ones(1, 1, 2, 3, dtype=torch.bool)).allowed(4, 4, torch.device("cpu"))
+        AttentionMask(keep=torch.ones(1, 1, 2, 3, dtype=torch.bool)).allowed(
+            4, 4, torch.device("cpu")
+        )
     lengths = AttentionMask.from_lengths(torch.tensor([2, 3]), 3)
     assert lengths.keep is not None
     assert lengths.keep[:, 0, 0].tolist() == [[True, True, False], [True, True, True]]

@@ -1,0 +1,59 @@
+"""What there is to choose from, in words taken from the code."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import get_type_hints
+
+import docstring_parser
+
+from ablations.config import RunConfig, flatten, paths
+from lightning_modules.axis import Axis
+from lightning_modules.design import AXES, CONSTRAINTS
+
+
+def summary(kind: type) -> str:
+    """The first sentence of a class's docstring, without the call it documents."""
+    return re.split(r": `|\.\s|\.$", inspect.getdoc(kind) or "", maxsplit=1)[0]
+
+
+def describe_paths() -> dict[str, str]:
+    """One line on every dotted name of a config: what it is, and its default."""
+    described = _attributes(RunConfig)
+    for name, section in get_type_hints(RunConfig).items():
+        if isinstance(section, type) and is_dataclass(section):
+            own = _attributes(section)
+            described.update({f"{name}.{field}": text for field, text in own.items()})
+    defaults = flatten(RunConfig())
+    lines = {}
+    for path, kind in paths().items():
+        about = summary(kind) if issubclass(kind, Axis) else described.get(path, "")
+        lines[path] = f"{about.rstrip('.')} (default: {str(defaults[path]) or 'empty'})".strip()
+    return lines
+
+
+def values_of(kind: type) -> str:
+    """How the values of a path are written: its levels, or its kind of number."""
+    if issubclass(kind, Enum):
+        return f"{{{','.join(kind.__members__)}}}"
+    return kind.__name__.upper()
+
+
+def describe_axes() -> Iterator[str]:
+    """Lines that list the axes with their levels, then the constraints."""
+    for name, axis in AXES.items():
+        yield f"design.{name}: {summary(axis)}"
+        for position, level in enumerate(axis):
+            mark = " (baseline)" if position == 0 else ""
+            yield f"  {level.name}{mark}: {level.value.why} [{level.value.source}]"
+    yield "constraints:"
+    for constraint in CONSTRAINTS:
+        sentence = constraint.sentence.replace("{", "<").replace("}", ">")
+        yield f"  {constraint.name}: {sentence}"
+
+
+def _attributes(section: type) -> dict[str, str]:
+    parsed = docstring_parser.parse(inspect.getdoc(section) or "").params
+    return {item.arg_name: " ".join((item.description or "").split()) for item in parsed}

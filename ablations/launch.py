@@ -1,0 +1,145 @@
+"""Worker processes on this machine, from start to end."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ablations.plan import Cell
+from ablations.progress import Progress
+from ablations.queue import Queue
+from ablations.worker import RENEW, queue_file
+
+POLL_SECONDS = 0.5
+STOP_SECONDS = 10
+
+
+def launch(
+    cells: Sequence[Cell], *, name: str, runs_dir: Path, workers: int, wandb: bool = True
+) -> None:
+    """Run cells in worker processes, until each has a result or has failed for good.
+
+    A worker that dies is named and not replaced; its cell goes back to the others. What is left
+    when all have died is run by the same call again. Ctrl-C stops the workers and gives their
+    cells back.
+
+    Args:
+        cells: those without a result.
+        name: the study.
+        runs_dir: the folder of the runs.
+        workers: processes; each gets its share of the cores, and a GPU where there are any.
+        wandb: whether the runs are logged to Weights & Biases, too.
+    """
+    queue = Queue(queue_file(runs_dir, name), name=name)
+    queue.reap()
+    queue.fill(cells)
+    words = [sys.executable, "-m", "ablations.worker", name, str(runs_dir.resolve())]
+    words += [str(os.getpid()), *(["--wandb"] if wandb else [])]
+    count = min(workers, len(cells))
+    team = [
+        Worker(
+            words,
+            log=queue_file(runs_dir, name).with_name(f"{name}.worker-{index}.log"),
+            environment=worker_environment(index, count),
+        )
+        for index in range(count)
+    ]
+    try:
+        with Progress(cells, runs_dir=runs_dir) as progress:
+            while _watch(team, queue, progress):
+                time.sleep(POLL_SECONDS)
+    finally:
+        for worker in team:
+            worker.process.terminate()
+        for worker in team:
+            worker.wait()
+        queue.reap()
+
+
+class Worker:
+    """A worker process and what starts it.
+
+    Args:
+        words: the command.
+        log: the file that gets what it prints.
+        environment: its environment variables.
+    """
+
+    def __init__(self, words: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
+        self.words, self.log, self.environment = words, log, environment
+        log.write_bytes(b"")
+        self.start()
+
+    def start(self) -> None:
+        """Start the process, apart from the terminal: Ctrl-C is for the launcher."""
+        with self.log.open("ab") as file:
+            self.process = subprocess.Popen(
+                self.words,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=self.environment,
+                start_new_session=True,
+            )
+
+    def wait(self) -> None:
+        """Wait for the end of a process that was told to end, and kill it where that is late."""
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _watch(team: list[Worker], queue: Queue, progress: Progress) -> bool:
+    """Look once after workers and cells; False when no worker is left."""
+    for worker in list(team):
+        code = worker.process.poll()
+        if code == RENEW:
+            progress.say(f"worker {worker.process.pid} is replaced: its GPU refused further work")
+            worker.start()
+        elif code is not None:
+            team.remove(worker)
+            if code != 0:
+                progress.say(
+                    f"worker {worker.process.pid} {_death(code)}; its output: {worker.log}"
+                )
+    for cell_id in queue.reap():
+        progress.say(f"back in the queue, its worker died: {cell_id}")
+    progress.update(queue.states())
+    return bool(team)
+
+
+def _death(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def worker_environment(index: int, workers: int) -> dict[str, str]:
+    """The environment of one worker out of `workers`: its cores, and its GPU where there are any.
+
+    Threads are set to an even share of the cores: more threads than cores cost a multiple.
+    """
+    threads = str(max(1, usable_cores() // workers))
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    gpus = usable_gpus()
+    if gpus:
+        environment["CUDA_VISIBLE_DEVICES"] = gpus[index % len(gpus)]
+    return environment
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def usable_gpus() -> list[str]:
+    """The names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [name for name in visible.split(",") if name]
+    import torch
+
+    return [str(index) for index in range(torch.cuda.device_count())]

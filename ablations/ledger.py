@@ -1,0 +1,175 @@
+"""The records of all runs as one tidy frame: the only thing that analysis reads.
+
+Standard library and pandas only.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+SCHEMA = 1
+LOCATIONS = ("data.path",)  # where the data lay is not part of what a run computed
+STATUSES = ("finished", "diverged")
+NEEDED: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "status": str,
+    "config": dict,
+    "data_fingerprint": str,
+    "tokenizer_hash": str,
+    "metrics": list,
+    "parameters": int,
+    "steps": int,
+    "target_tokens": int,
+    "seconds": dict,
+    "tokens_per_second": (int, float),
+    "hardware": str,
+    "threads": int,
+    "command": str,
+    "started": str,
+    "ended": str,
+}
+FACTS = (
+    "status",
+    "diverged_at_step",
+    "parameters",
+    "steps",
+    "target_tokens",
+    "tokens_per_second",
+    "data_fingerprint",
+    "tokenizer_hash",
+    "hardware",
+    "threads",
+    "git_commit",
+    "command",
+    "started",
+    "ended",
+)
+SECONDS = ("train", "evaluate", "total")
+MEASURED = ("metric", "split", "length", "value", "signature")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What was recorded.
+
+    Attributes:
+        frame: one row per run, metric, split and length; a diverged run has one row without a
+            metric. Columns: `run`, the facts of the run (`FACTS`), `seconds_train`,
+            `seconds_evaluate`, `seconds_total`, `metric`, `split`, `length`, `value`,
+            `signature`, and every value of the config by its dotted name.
+        problems: one line for each record that was left out, and why.
+    """
+
+    frame: "pandas.DataFrame"
+    problems: list[str]
+
+
+def load(runs_dir: str | Path, ids: Iterable[str] | None = None) -> Ledger:
+    """Read the records of a folder of runs.
+
+    Args:
+        runs_dir: the folder; it may be missing or empty.
+        ids: only these runs; all of them when None.
+    """
+    import pandas
+
+    rows: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for file in _result_files(Path(runs_dir), ids):
+        try:
+            rows += _rows(read_record(file))
+        except ValueError as error:
+            problems.append(f"{file}: {error}")
+    columns = ["run", *FACTS, *(f"seconds_{name}" for name in SECONDS), *MEASURED]
+    configured = dict.fromkeys(name for row in rows for name in row if name not in columns)
+    return Ledger(pandas.DataFrame(rows, columns=[*columns, *configured]), problems)
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """Read one `result.json` and check that it is whole and what its folder says.
+
+    Raises:
+        ValueError: it cannot be read, is not a record, or is the record of another config.
+    """
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise ValueError("no valid JSON; it was cut off or edited") from None
+    _check_form(record)
+    if record["id"] != file.parent.name:
+        raise ValueError(f"is the record of run {record['id']}, not of its folder")
+    recomputed = identity(flat(record["config"]), record["data_fingerprint"])
+    if recomputed != record["id"]:
+        raise ValueError(f"config or data belong to run {recomputed}; the record was edited")
+    return record
+
+
+def identity(values: Mapping[str, Any], data_fingerprint: str) -> str:
+    """The id of a run, from its recorded config by dotted name (as `ablations.config.run_id`)."""
+    kept = {name: value for name, value in values.items() if name not in LOCATIONS}
+    text = json.dumps(kept, sort_keys=True)
+    return hashlib.sha256(f"{text}\n{data_fingerprint}".encode()).hexdigest()[:12]
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded config by dotted names."""
+    values: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            values.update({f"{name}.{key}": inner for key, inner in value.items()})
+        else:
+            values[name] = value
+    return values
+
+
+def _result_files(runs_dir: Path, ids: Iterable[str] | None) -> list[Path]:
+    if ids is None:
+        return sorted(runs_dir.glob("*/result.json"))
+    files = (runs_dir / identity / "result.json" for identity in dict.fromkeys(ids))
+    return [file for file in files if file.exists()]
+
+
+def _check_form(record: Any) -> None:
+    if not isinstance(record, dict):
+        raise ValueError("is no record of a run")
+    if record.get("schema") != SCHEMA:
+        raise ValueError(f"schema is {record.get('schema')!r}; this version reads {SCHEMA}")
+    for name, kind in NEEDED.items():
+        if not isinstance(record.get(name), kind) or isinstance(record[name], bool):
+            raise ValueError(f"{name} is {_short(record.get(name))}; the record was edited")
+    if record["status"] not in STATUSES:
+        raise ValueError(f"status is {record['status']!r}; legal: {', '.join(STATUSES)}")
+    for name in SECONDS:
+        if not isinstance(record["seconds"].get(name), int | float):
+            raise ValueError(f"seconds.{name} is missing; the record was edited")
+    _check_metrics(record)
+
+
+def _check_metrics(record: dict[str, Any]) -> None:
+    if record["status"] == "finished" and not record["metrics"]:
+        raise ValueError("finished without a metric; the record was edited")
+    for row in record["metrics"]:
+        if not isinstance(row, dict) or row.keys() != set(MEASURED):
+            raise ValueError(f"metrics hold {_short(row)}; the record was edited")
+        if not isinstance(row["value"], int | float):
+            raise ValueError(f"{row['metric']} is {_short(row['value'])}, no number")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    run = {"run": record["id"], **{name: record.get(name) for name in FACTS}}
+    run |= {f"seconds_{name}": record["seconds"][name] for name in SECONDS}
+    run |= flat(record["config"])
+    return [run | row for row in record["metrics"] or [dict.fromkeys(MEASURED)]]

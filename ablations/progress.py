@@ -1,0 +1,134 @@
+"""What a person, or a log file, sees while cells are run."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from ablations.plan import Cell
+
+
+class Progress:
+    """A bar on a terminal, and everywhere one line for each cell that ends.
+
+    Args:
+        cells: what is run.
+        runs_dir: the folder of the runs.
+    """
+
+    def __init__(self, cells: Sequence[Cell], *, runs_dir: Path) -> None:
+        self.runs_dir, self.total = runs_dir, len(cells)
+        self.left = {cell.id: cell for cell in cells}
+        self.counts: Counter[str] = Counter()
+        self._started = time.monotonic()
+        self._known_failures = {file for cell in cells for file in self._failures(cell)}
+        console = Console(stderr=True, highlight=False)
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+        self._bar = Bar(*columns, console=console, disable=not console.is_terminal)
+        self._task = self._bar.add_task("", total=self.total)
+
+    def __enter__(self) -> "Progress":
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        """Leave the bar as it is."""
+        self._bar.stop()
+
+    def update(self, states: Mapping[str, str]) -> None:
+        """Say what has ended since the last call.
+
+        Args:
+            states: `waiting` or `running`, by the id of each cell for which that is so.
+        """
+        for cell in list(self.left.values()):
+            for file in self._failures(cell):
+                if file not in self._known_failures:
+                    self._known_failures.add(file)
+                    again = "runs again" if cell.id in states else "given up"
+                    self.say(f"failed, {again}: {title(cell)}: {last_line(file)} ({file})")
+            result = self._result(cell)
+            if result is not None:
+                del self.left[cell.id]
+                self.counts[result["status"]] += 1
+                self.say(f"[{self.total - len(self.left)}/{self.total}] {ended(cell, result)}")
+        self._bar.update(
+            self._task, completed=self.total - len(self.left), description=self._description(states)
+        )
+
+    def say(self, line: str) -> None:
+        """Print a line, above the bar where there is one."""
+        if self._bar.disable:
+            print(line, flush=True)
+        else:
+            self._bar.console.print(line, markup=False, soft_wrap=True)
+
+    def _description(self, states: Mapping[str, str]) -> str:
+        running = sum(state == "running" for state in states.values())
+        counts = {
+            "running": running,
+            "diverged": self.counts["diverged"],
+            "failed": len(self.left.keys() - states.keys()),
+        }
+        parts = [f"{count} {name}" for name, count in counts.items() if count]
+        if done := self.counts.total():
+            per_cell = (time.monotonic() - self._started) / done
+            parts.append(f"{3600 / per_cell:.0f} cells/h")
+            parts.append(f"{duration(per_cell * len(self.left))} left")
+        return ", ".join(parts)
+
+    def _failures(self, cell: Cell) -> Iterable[Path]:
+        return sorted((self.runs_dir / cell.id).glob("failure-*.txt"))
+
+    def _result(self, cell: Cell) -> dict[str, Any] | None:
+        try:
+            text = (self.runs_dir / cell.id / "result.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        return json.loads(text)
+
+
+def title(cell: Cell) -> str:
+    """The cell in a line: its id, what differs from the baseline, its seed."""
+    changes = [f"{path.rpartition('.')[2]}={value}" for path, value in cell.changes.items()]
+    return " ".join([cell.id, *(changes or ["baseline"]), f"seed={cell.config.seed}"])
+
+
+def ended(cell: Cell, result: Mapping[str, Any]) -> str:
+    """What came of a cell, in a line."""
+    seconds = duration(result["seconds"]["total"])
+    if result["status"] == "diverged":
+        return f"diverged at step {result['diverged_at_step']}: {title(cell)}, {seconds}"
+    measured = [
+        f"{row['split']} {row['metric']} {row['value']:.4g}"
+        for row in result["metrics"]
+        if row["metric"] in ("loss", "bleu")
+    ]
+    return f"finished: {title(cell)}, {seconds}, {', '.join(measured)}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, rounded to what matters."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def last_line(file: Path) -> str:
+    """The last line of a traceback: the error and its message."""
+    lines = file.read_text(encoding="utf-8").strip().splitlines()
+    return lines[-1] if lines else "no message"

@@ -1,0 +1,114 @@
+"""The sentences under a comparison table: what it was measured with and what it can't say."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis import statistics
+from analysis.frames import ON_PURPOSE, StudyView, has_level, metric_of, planned_levels
+from analysis.statistics import Verdict
+
+
+def table_notes(
+    cells: pd.DataFrame, study: StudyView, verdicts: Sequence[Verdict | None]
+) -> list[str]:
+    """The notes of a table, in reading order.
+
+    Args:
+        cells: from `frames.study_cells`.
+        study: the plan.
+        verdicts: of the rows that are compared with the baseline.
+    """
+    candidates = [
+        _baseline(cells, study),
+        _method(study, len(verdicts)),
+        _contexts(cells, study),
+        _fewest_seeds(verdicts),
+        _diverged(cells),
+        _unscored(cells, study),
+        _unplanned(cells, study),
+        _on_purpose(study),
+        _hardware(cells),
+    ]
+    return [note for note in candidates if note]
+
+
+def _baseline(cells: pd.DataFrame, study: StudyView) -> str:
+    levels = ", ".join(f"{axis}={study.baseline_level(axis)}" for axis in study.axes)
+    steps = _distinct(cells[cells["status"] == "finished"], "steps")
+    budget = f"; {int(steps[0])} updates a run" if len(steps) == 1 else ""
+    return f"Baseline: {levels or 'the only cell'}{budget}."
+
+
+def _method(study: StudyView, comparisons: int) -> str:
+    if not comparisons:
+        return "Interval: 95% Student t over seeds."
+    best = "higher" if metric_of(study.metric).higher_is_better else "lower"
+    kind = "exact" if len(study.seeds) <= statistics.EXACT_UP_TO else "randomised"
+    tests = "1 comparison" if comparisons == 1 else f"{comparisons} comparisons"
+    return (
+        f"{study.metric}: {best} is better. Intervals: 95% Student t over seeds, each row on its "
+        f"own. Δ: paired by seed with the baseline. p: {kind} two-sided sign-flip test, "
+        f"Holm-adjusted over {tests}; verdicts at {statistics.ALPHA:.0%}. Detectable: the |Δ| "
+        f"these seeds would show {statistics.POWER:.0%} of the time."
+    )
+
+
+def _contexts(cells: pd.DataFrame, study: StudyView) -> str:
+    off = {axis: ~has_level(cells, axis, study.baseline_level(axis)) for axis in study.axes}
+    if not (pd.DataFrame(off).sum(axis=1) > 1).any():
+        return ""
+    return (
+        "Each Δ compares runs alike in all other axes, averaged over their levels; n counts seeds."
+    )
+
+
+def _fewest_seeds(verdicts: Sequence[Verdict | None]) -> str:
+    if Verdict.too_few_seeds not in verdicts:
+        return ""
+    fewest = statistics.fewest_seeds(statistics.ALPHA / len(verdicts))
+    tests = "1 comparison" if len(verdicts) == 1 else f"{len(verdicts)} comparisons"
+    return (
+        f"A first verdict over {tests} takes at least {fewest} compared seeds: "
+        "the smallest p of n seeds is 2/2^n."
+    )
+
+
+def _diverged(cells: pd.DataFrame) -> str:
+    if not (cells["status"] == "diverged").any():
+        return ""
+    return "Means and Δ are over finished runs; diverged runs are counted, not averaged."
+
+
+def _unscored(cells: pd.DataFrame, study: StudyView) -> str:
+    runs = cells.loc[(cells["status"] == "finished") & cells["value"].isna(), "id"]
+    if runs.empty:
+        return ""
+    return f"Finished without {study.metric} on {study.split}: {', '.join(runs)}."
+
+
+def _unplanned(cells: pd.DataFrame, study: StudyView) -> str:
+    planned = planned_levels(study, cells)
+    absent = [
+        f"{axis}={level}"
+        for axis, levels in study.axes.items()
+        for level in levels
+        if level != study.baseline_level(axis) and (axis, level) not in planned
+    ]
+    return f"No planned run, so no row: {', '.join(absent)}." if absent else ""
+
+
+def _on_purpose(study: StudyView) -> str:
+    varied = [axis for axis in study.axes if axis.startswith(ON_PURPOSE)]
+    return f"Budget or data differ by design along {', '.join(varied)}." if varied else ""
+
+
+def _distinct(cells: pd.DataFrame, column: str) -> list:
+    return list(cells[column].dropna().unique()) if column in cells else []
+
+
+def _hardware(cells: pd.DataFrame) -> str:
+    kinds = _distinct(cells, "hardware")
+    if len(kinds) < 2:
+        return ""
+    return f"Seconds are from unlike machines: {', '.join(sorted(map(str, kinds)))}."

@@ -1,0 +1,294 @@
+"""The comparison table of a study as data: one row per level, against the baseline, by seed.
+
+`study_table(frame, study)` takes the ledger's tidy frame and a `StudyView` of the plan::
+
+    expected = pandas.DataFrame(
+        [{"id": c.id, **flatten(c.config), "changes": c.changes} for c in plan.cells]
+    )
+    study = StudyView(name=..., axes=..., baseline=..., seeds=..., metric="bleu",
+                      split="test", expected=expected, command="ablate sweep NAME")
+    print(render(study_table(frame, study), format="terminal"))
+
+It holds for one-factor-at-a-time and for factorial studies: every cell is paired with the planned
+cell that differs from it in the row's axis only, the differences of one seed are averaged over
+contexts, and the seeds are the replicates. Means are over finished runs; diverged ones are counted
+beside them. `Table.frame` is the same table as a DataFrame, for CSV and for drawing.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis import statistics
+from analysis.frames import (
+    StudyView,
+    arm,
+    baseline_arm,
+    metric_of,
+    per_seed,
+    planned_levels,
+    study_cells,
+)
+from analysis.notes import table_notes
+from analysis.statistics import Estimate, Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One level of one axis.
+
+    Attributes:
+        axis: dotted name; "" for the baseline row that all axes share.
+        level: the level; None in that shared row.
+        mean: the metric over finished runs, with its t interval over seeds.
+        difference: paired difference to the baseline; None in baseline rows.
+        p: sign-flip p; NaN without at least one pair.
+        p_adjusted: the same after Holm over the table.
+        detectable: smallest difference these seeds would show; infinite when none could be shown.
+        verdict: None in baseline rows.
+        seeds_compared: seeds with a number to compare (in baseline rows: a finished run).
+        seeds_planned: seeds of the study.
+        finished: runs that finished; `diverged` and `missing` make it up to the planned ones.
+        parameters: smallest and largest count among the runs; None when unknown.
+        seconds: mean wall time of a run; NaN when unknown.
+        runs: ids of all planned runs of the level, missing ones included.
+        baseline_runs: ids of the runs that the level is compared with.
+    """
+
+    axis: str
+    level: Any
+    mean: Estimate
+    difference: Estimate | None
+    p: float = math.nan
+    p_adjusted: float = math.nan
+    detectable: float = math.nan
+    verdict: Verdict | None = None
+    seeds_compared: int
+    seeds_planned: int
+    finished: int
+    diverged: int
+    missing: int
+    parameters: tuple[int, int] | None
+    seconds: float
+    runs: tuple[str, ...]
+    baseline_runs: tuple[str, ...] = ()
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether this row is what others are compared with."""
+        return self.difference is None
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in words; an arm with divergences says so."""
+        words = self.verdict.value if self.verdict else "baseline"
+        if not self.diverged:
+            return words
+        count = f"{self.diverged} of {self.diverged + self.finished} diverged"
+        return count if self.verdict is Verdict.diverged else f"{words}; {count}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A comparison table: its rows, what they were measured with, and what is missing.
+
+    Attributes:
+        study: name of the study.
+        metric: the metric, read on `split` with `signature` ("" when nothing is measured yet).
+        baseline: axis -> the level the others are compared with.
+        rows: baseline rows and level rows, in the order of the axes.
+        comparisons: tests that Holm corrects for: every planned level, finished or not.
+        planned: planned runs.
+        missing: ids of the planned runs without a record.
+        fill_command: the command that runs them.
+        notes: sentences a reader needs, in order.
+    """
+
+    study: str
+    metric: str
+    split: str
+    signature: str
+    baseline: Mapping[str, Any]
+    rows: tuple[Row, ...]
+    comparisons: int
+    planned: int
+    missing: tuple[str, ...]
+    fill_command: str
+    notes: tuple[str, ...]
+
+    @property
+    def headline(self) -> str:
+        """How many runs there are, or are missing and which command fills them."""
+        if not self.missing:
+            return f"complete: {self.planned} runs"
+        missing = f"{len(self.missing)} of {self.planned} runs missing"
+        return f"incomplete: {missing}; fill with: {self.fill_command}"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row per table row with plain numbers; the columns are named in full."""
+        return pd.DataFrame([self._record(row) for row in self.rows])
+
+    def _record(self, row: Row) -> dict[str, Any]:
+        difference = row.difference or Estimate(math.nan, math.nan, math.nan, math.nan, 0)
+        fewest, most = row.parameters or (None, None)
+        return {
+            "study": self.study,
+            "axis": row.axis,
+            "level": row.level,
+            "metric": self.metric,
+            "split": self.split,
+            "signature": self.signature,
+            "mean": row.mean.mean,
+            "mean_low": row.mean.low,
+            "mean_high": row.mean.high,
+            "mean_sd": row.mean.sd,
+            "difference": difference.mean,
+            "difference_low": difference.low,
+            "difference_high": difference.high,
+            "difference_sd": difference.sd,
+            "p": row.p,
+            "p_holm": row.p_adjusted,
+            "detectable": row.detectable,
+            "seeds_compared": row.seeds_compared,
+            "seeds_planned": row.seeds_planned,
+            "finished": row.finished,
+            "diverged": row.diverged,
+            "missing": row.missing,
+            "parameters_min": fewest,
+            "parameters_max": most,
+            "seconds": row.seconds,
+            "verdict": row.verdict_text,
+            "runs": " ".join(row.runs),
+            "baseline_runs": " ".join(row.baseline_runs),
+        }
+
+
+def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
+    """Compare every level of a study with the baseline.
+
+    Args:
+        frame: the ledger's tidy frame; runs of other studies in it are ignored.
+        study: what the plan knows.
+
+    Raises:
+        ValueError: an unknown metric, one that nobody measured, or numbers that may not stand in
+            one column (different signatures, budgets or data).
+    """
+    cells = study_cells(frame, study)
+    drafts = [
+        _level_row(study, axis, level, arm(cells, study, axis, level))
+        for axis, level in planned_levels(study, cells)
+    ]
+    rows = _judged(drafts, study)
+    signatures = cells.loc[cells["value"].notna(), "signature"].dropna().unique()
+    return Table(
+        study=study.name,
+        metric=study.metric,
+        split=study.split,
+        signature=str(signatures[0]) if len(signatures) else "",
+        baseline={axis: study.baseline_level(axis) for axis in study.axes},
+        rows=tuple(_with_baselines(rows, cells, study)),
+        comparisons=len(rows),
+        planned=len(cells),
+        missing=tuple(cells.loc[cells["status"] == "missing", "id"]),
+        fill_command=study.fill_command,
+        notes=tuple(table_notes(cells, study, [row.verdict for row in rows])),
+    )
+
+
+def render(table: Table, *, format: str) -> str:
+    """The table as text; `format` is "terminal", "markdown" or "csv"."""
+    from analysis import rendering
+
+    renderers = {
+        "terminal": rendering.terminal,
+        "markdown": rendering.markdown,
+        "csv": rendering.csv,
+    }
+    if format not in renderers:
+        raise ValueError(f"unknown table format {format!r}; legal: {', '.join(renderers)}")
+    return renderers[format](table)
+
+
+def _level_row(study: StudyView, axis: str, level: Any, members: pd.DataFrame) -> dict[str, Any]:
+    """The fields of a row before its verdict, and its differences by seed."""
+    differences = per_seed(members, "difference").to_numpy()
+    return {
+        "axis": axis,
+        "level": level,
+        "difference": statistics.t_estimate(differences),
+        "seeds_compared": len(differences),
+        "baseline_runs": tuple(dict.fromkeys(members["partner"])),
+        **_run_fields(members, study),
+        "differences": differences,
+    }
+
+
+def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
+    """The fields of a row that only its own runs decide."""
+    counts = members["status"].value_counts()
+    known = members["parameters"].dropna() if "parameters" in members else pd.Series(dtype=float)
+    seconds = members["seconds_total"] if "seconds_total" in members else pd.Series(dtype=float)
+    return {
+        "mean": statistics.t_estimate(per_seed(members, "value").to_numpy()),
+        "seeds_planned": len(study.seeds),
+        "finished": int(counts.get("finished", 0)),
+        "diverged": int(counts.get("diverged", 0)),
+        "missing": int(counts.get("missing", 0)),
+        "parameters": (int(known.min()), int(known.max())) if len(known) else None,
+        "seconds": float(seconds[members["status"] == "finished"].mean()),
+        "runs": tuple(members["id"]),
+    }
+
+
+def _judged(drafts: list[dict[str, Any]], study: StudyView) -> list[Row]:
+    """The rows with p-values, what they could have shown, and their verdicts."""
+    p_values = statistics.sign_flip_p_each([draft["differences"] for draft in drafts])
+    adjusted = statistics.holm(p_values)
+    critical = statistics.critical_p(p_values)
+    higher = metric_of(study.metric).higher_is_better
+    rows = []
+    for index, draft in enumerate(drafts):
+        effect = draft["difference"]
+        fields = {name: value for name, value in draft.items() if name != "differences"}
+        verdict = statistics.judge(
+            adjusted[index],
+            effect.mean,
+            tellable=statistics.smallest_p(effect.n) <= critical[index],
+            higher_is_better=higher,
+        )
+        if draft["finished"] == 0:
+            verdict = Verdict.diverged if draft["diverged"] else Verdict.missing
+        rows.append(
+            Row(
+                **fields,
+                p=float(p_values[index]),
+                p_adjusted=float(adjusted[index]),
+                detectable=statistics.detectable_effect(effect.sd, effect.n, alpha=critical[index]),
+                verdict=verdict,
+            )
+        )
+    return rows
+
+
+def _with_baselines(rows: list[Row], cells: pd.DataFrame, study: StudyView) -> list[Row]:
+    """Put the shared baseline row on top, or one above each axis where the axes differ in it."""
+    arms = {axis: baseline_arm(cells, study, axis) for axis in dict.fromkeys(r.axis for r in rows)}
+    distinct = {tuple(members["id"]) for members in arms.values()}
+    if len(distinct) <= 1:
+        shared = next(iter(arms.values()), cells)
+        return [_baseline_row(shared, study, "", None), *rows]
+    mixed = []
+    for axis, members in arms.items():
+        mixed.append(_baseline_row(members, study, axis, study.baseline_level(axis)))
+        mixed += [row for row in rows if row.axis == axis]
+    return mixed
+
+
+def _baseline_row(members: pd.DataFrame, study: StudyView, axis: str, level: Any) -> Row:
+    fields = _run_fields(members, study)
+    return Row(axis=axis, level=level, difference=None, seeds_compared=fields["mean"].n, **fields)

@@ -1,0 +1,307 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ablations import cli
+from ablations.plan import make_plan
+from ablations.queue import Queue
+from ablations.study import load_study
+from lightning_modules.design import AXES
+
+TINY = """
+description: tiny
+base:
+  data.vocabulary_size: 200
+  data.n_train: 300
+  data.n_test: 8
+  data.tokens_per_batch: 512
+  dims.d_model: 16
+  dims.n_heads: 2
+  dims.d_ff: 16
+  dims.n_encoder_layers: 1
+  dims.n_decoder_layers: 1
+  optim.warmup_steps: 2
+  budget.max_steps: 4
+  budget.validate_every: 4
+axes:
+  design.norm_position: [pre, post]
+  design.position: [sinusoidal, rope]
+seeds: [1, 2]
+"""
+
+
+@pytest.fixture
+def ablate(tmp_path, monkeypatch, capsys):
+    """Run the command in an empty folder that holds tiny.yaml: exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(TINY)
+
+    def call(*words):
+        code = cli.main(list(words))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def no_launch(monkeypatch):
+    def launch(*_, **__):
+        raise AssertionError("workers were started")
+
+    monkeypatch.setattr("ablations.launch.launch", launch)
+
+
+def finish(folder, cells, status="finished"):
+    for cell in cells:
+        path = folder / "runs" / cell.id
+        path.mkdir(parents=True)
+        (path / "result.json").write_text(json.dumps({"status": status}))
+
+
+def tiny_cells(tmp_path):
+    return make_plan(load_study(str(tmp_path / "tiny.yaml"))).cells
+
+
+REFUSED = [
+    (["run", "--dims.n_heads", "3"], "dims.n_heads 3 must divide dims.d_model 128"),
+    (["sweep", "demo", "--dims.d_model=65"], "must divide dims.d_model 65"),
+    (
+        ["run", "--design.position=rope", "--dims.d_model=12"],
+        "head width d_model / n_heads must be",
+    ),
+    (
+        ["run", "--design.positions", "rope"],
+        "'design.positions' is no config path; did you mean",
+    ),
+    (["run", "--design.position", "ropy"], "legal: sinusoidal, none, learned, rope, alibi"),
+    (["plan", "nope"], "'nope' is neither a file nor a shipped study; shipped: demo"),
+    (["plan", "demo", "--design.mask", "minus_inf"], "design.mask is an axis of this study"),
+    (["sweep", "demo", "--workers", "0"], "'0' is not a whole number of 1 or more"),
+    (["run", "--config", "nowhere.yaml"], "--config nowhere.yaml: "),
+    (["table", "tiny.yaml"], "no results of tiny in runs; run 'ablate sweep tiny.yaml'"),
+    (["table", "demo", "--format", "latex"], "invalid choice: 'latex'"),
+    (["run", "tiny"], "unrecognised argument 'tiny'"),
+    (["fly"], "invalid choice: 'fly'"),
+    ([], "required: COMMAND"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda value: str(value)[:40])
+def test_wrong_input_is_one_line_and_exit_code_2(ablate, no_launch, words, message):
+    code, out, err = ablate(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("ablate: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("  design.norm: [pre, post]", "tiny.yaml: 'design.norm' is no config path"),
+        (
+            "  design.mask: [minus_inf, zero]",
+            "'zero' is no level; legal: minus_inf, minus_1e9",
+        ),
+        ("  design.mask: [", "tiny.yaml: no valid YAML"),
+    ],
+)
+def test_a_wrong_study_is_refused(ablate, no_launch, tmp_path, line, message):
+    (tmp_path / "tiny.yaml").write_text(TINY.replace("axes:", f"axes:\n{line}"))
+    code, _, err = ablate("sweep", "tiny.yaml")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def corpus(folder, **content):
+    folder.mkdir()
+    for split in ("train", "val", "test"):
+        for language in ("en", "de"):
+            (folder / f"{split}.{language}").write_bytes(b"a b\nc d\n")
+    for name, text in content.items():
+        (folder / name.replace("_", ".")).write_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "messages"),
+    [
+        ({"train_de": b"a\nb\nc\n"}, ["2", "3"]),
+        ({"val_en": b"", "val_de": b""}, ["val", "empty"]),
+        ({"test_en": b"a\n\xff\xfe\n"}, ["test.en", "2"]),
+    ],
+    ids=["line counts", "empty", "encoding"],
+)
+@pytest.mark.parametrize("command", [["run"], ["sweep", "tiny.yaml"]], ids=["run", "sweep"])
+def test_wrong_data_is_refused_before_training(
+    ablate, no_launch, tmp_path, command, content, messages
+):
+    corpus(tmp_path / "corpus", **content)
+    code, _, err = ablate(*command, "--data.source=files", "--data.path=corpus", "--data.n_train=0")
+    assert code == 2
+    assert err.startswith("ablate: ")
+    assert err.count("\n") == 1
+    assert all(message in err for message in messages)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_plan_lists_cells_left_out_ones_and_cost(ablate, tmp_path):
+    text = TINY.replace("  dims.n_heads: 2\n", "")
+    text = text.replace("axes:", "axes:\n  dims.n_heads: [2, 3, 4, '4']")
+    (tmp_path / "tiny.yaml").write_text(text)
+    code, out, _ = ablate("plan", "tiny.yaml", "--optim.lr", "1e-3")
+    assert code == 0
+    assert "tiny: 8 cells, one_factor_at_a_time" in out
+    assert "dropped: dims.n_heads=3: dims.n_heads 3 must divide dims.d_model 16" in out
+    assert "merged: dims.n_heads=4 seed=1: the same run as " in out
+    assert "to run: 8 cells, 32 updates; time of one worker: unknown" in out
+
+
+def test_a_flag_changes_the_ids_of_a_study(ablate):
+    assert ablate("plan", "tiny.yaml")[1] == ablate("plan", "tiny.yaml")[1]
+    assert ablate("plan", "tiny.yaml")[1] != ablate("plan", "tiny.yaml", "--optim.lr=0.1")[1]
+
+
+def test_sweep_hands_the_missing_cells_to_the_workers(ablate, tmp_path, monkeypatch):
+    cells = tiny_cells(tmp_path)
+    finish(tmp_path, cells[:2])
+    calls = []
+
+    def launch(missing, **options):
+        calls.append((missing, options))
+        finish(tmp_path, missing, status="diverged")
+
+    monkeypatch.setattr("ablations.launch.launch", launch)
+    code, out, _ = ablate("sweep", "tiny.yaml", "--workers", "2", "--no-wandb")
+    assert code == 0
+    ((missing, options),) = calls
+    assert missing == cells[2:]
+    assert {**options, "runs_dir": str(options["runs_dir"])} == {
+        "name": "tiny",
+        "runs_dir": "runs",
+        "workers": 2,
+        "wandb": False,
+    }
+    assert "tiny: 6 cells: 4 diverged, 2 finished" in out
+
+
+def test_sweep_reports_failed_cells_and_exits_with_1(ablate, tmp_path, monkeypatch):
+    failed = tiny_cells(tmp_path)[1]
+
+    def launch(missing, **_):
+        finish(tmp_path, [cell for cell in missing if cell != failed])
+        folder = tmp_path / "runs" / failed.id
+        folder.mkdir()
+        (folder / "failure-1.txt").write_text("Traceback\nMemoryError: too much\n")
+
+    monkeypatch.setattr("ablations.launch.launch", launch)
+    code, out, _ = ablate("sweep", "tiny.yaml")
+    assert code == 1
+    assert f"failed: {failed.id} design.norm_position=post seed=1: MemoryError: too much" in out
+
+
+def test_a_finished_sweep_starts_nothing(ablate, no_launch, tmp_path):
+    finish(tmp_path, tiny_cells(tmp_path))
+    code, out, _ = ablate("sweep", "tiny.yaml")
+    assert code == 0
+    assert "tiny: 6 cells: 6 finished" in out
+    assert "ablate table tiny.yaml" in out
+
+
+def modules_after(tmp_path, *words):
+    code = (
+        "import sys\nfrom ablations.cli import main\n"
+        f"try:\n    main({list(words)!r})\nexcept SystemExit:\n    pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    return answer.stdout, set(answer.stderr.split())
+
+
+def test_help_imports_nothing_heavy(tmp_path):
+    out, modules = modules_after(tmp_path, "--help")
+    assert all(name in out for name in cli.COMMANDS)
+    assert not modules & {"torch", "pytorch_lightning", "pandas", "yaml", "numpy"}
+
+
+def test_a_finished_sweep_imports_torch_at_most(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    finish(tmp_path, tiny_cells(tmp_path))
+    out, modules = modules_after(tmp_path, "sweep", "tiny.yaml")
+    assert "6 finished" in out
+    assert not modules & {"pytorch_lightning", "pandas", "optuna", "wandb", "sentencepiece"}
+
+
+def test_status_of_a_study_and_of_the_folder(ablate, tmp_path):
+    cells = tiny_cells(tmp_path)
+    finish(tmp_path, cells[:2])
+    finish(tmp_path, cells[2:3], status="diverged")
+    (tmp_path / "runs" / cells[3].id).mkdir()
+    (tmp_path / "runs" / cells[3].id / "failure-1.txt").write_text("ValueError: x\n")
+    (tmp_path / "runs" / cells[4].id).mkdir()
+    (tmp_path / "runs" / cells[4].id / "result.json").write_text("{")
+    _, out, _ = ablate("status", "tiny.yaml")
+    assert "tiny: 6 cells: 1 diverged, 1 failed, 2 finished, 1 missing, 1 unreadable" in out
+    assert f"failed: {cells[3].id}" in out
+    queue = Queue(tmp_path / "runs" / "studies" / "tiny.sqlite", name="tiny")
+    queue.fill([cells[0], cells[5]])
+    assert "2 finished, 1 unreadable, 1 waiting" in ablate("status", "tiny.yaml")[1]
+    assert ablate("status")[1] == "runs: 1 diverged, 1 failed, 2 finished, 1 unreadable\n"
+    assert ablate("status", "--runs", "elsewhere")[1] == "elsewhere: no runs\n"
+
+
+def test_axes_lists_every_level_with_its_reason_and_source(ablate):
+    code, out, _ = ablate("axes")
+    assert code == 0
+    for name, axis in AXES.items():
+        assert f"design.{name}: " in out
+        for level in axis:
+            assert f"  {level.name}" in out
+            assert f"{level.value.why} [{level.value.source}]" in out
+    assert "heads_divide_width: dims.n_heads <dims.n_heads> must divide" in out
+
+
+def test_run_merges_files_and_flags(ablate, tmp_path, monkeypatch):
+    seen = {}
+
+    def run_cell(config, **options):
+        seen.update(options, config=config)
+        metric = {"metric": "bleu", "split": "test", "value": 12.5, "signature": "s"}
+        return {"id": "abc", "status": "finished", "metrics": [metric]}
+
+    monkeypatch.setattr("ablations.run.run_cell", run_cell)
+    (tmp_path / "a.yaml").write_text("dims: {d_model: 32, n_heads: 2}\ndesign.mask: minus_1e9\n")
+    (tmp_path / "b.json").write_text('{"dims.n_heads": 8, "seed": 4}')
+    (tmp_path / "folder").mkdir()
+    code, out, _ = ablate(
+        "run", "--config", "a.yaml", "--config", "b.json", "--seed", "9", "--no-wandb"
+    )
+    assert code == 0
+    config = seen["config"]
+    assert (config.dims.d_model, config.dims.n_heads, config.seed) == (32, 8, 9)
+    assert config.design.mask.name == "minus_1e9"
+    assert "12.5" in out
+
+
+def test_a_relative_data_folder_is_resolved(ablate, tmp_path, monkeypatch):
+    corpus(tmp_path / "corpus")
+    calls = []
+    monkeypatch.setattr("ablations.launch.launch", lambda missing, **_: calls.extend(missing))
+    ablate("sweep", "tiny.yaml", "--data.source=files", "--data.path=corpus", "--data.n_train=0")
+    assert {cell.config.data.path for cell in calls} == {str(tmp_path / "corpus")}
+
+
+def test_from_a_study_to_its_table(ablate, tmp_path):
+    """The whole path once, with real training in a worker process."""
+    text = TINY.replace("  design.position: [sinusoidal, rope]\n", "")
+    (tmp_path / "tiny.yaml").write_text(text.replace("[1, 2]", "[1]"))
+    code, out, _ = ablate("sweep", "tiny.yaml", "--no-wandb")
+    assert code == 0
+    assert "tiny: 2 cells: 2 finished" in out
+    assert ablate("table", "tiny.yaml", "--format", "csv", "--output", "out/table.csv")[0] == 0
+    assert "design.norm_position" in (tmp_path / "out/table.csv").read_text()
+    assert "unknown" not in ablate("plan", "tiny.yaml", "--design.mask=minus_1e9")[1]

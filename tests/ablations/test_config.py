@@ -1,0 +1,162 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from enum import Enum
+
+import pytest
+
+from ablations.config import (
+    Budget,
+    RunConfig,
+    canonical,
+    check,
+    config_from_flat,
+    flatten,
+    paths,
+    run_id,
+)
+from data.corpus import TranslationData
+from lightning_modules.design import AXES, Design, Dims
+
+FINGERPRINT = "0123456789abcdef"
+LEVELS = [(name, level) for name, axis in AXES.items() for level in axis]
+
+
+def test_flat_and_back_is_the_same_config():
+    config = RunConfig(dims=Dims(d_model=96, dropout=0.25), budget=Budget(max_steps=7), seed=3)
+    assert config_from_flat(flatten(config)) == config
+
+
+@pytest.mark.parametrize(("axis", "level"), LEVELS, ids=str)
+def test_every_level_goes_by_its_name(axis, level):
+    config = config_from_flat({f"design.{axis}": level.name})
+    assert getattr(config.design, axis) is level
+    assert flatten(config)[f"design.{axis}"] == level.name
+
+
+def test_paths_are_the_flat_names():
+    assert list(paths()) == list(flatten(RunConfig()))
+
+
+def test_flat_values_are_plain():
+    assert {type(value) for value in flatten(RunConfig()).values()} <= {str, int, float, bool}
+
+
+def test_base_keeps_what_is_not_named():
+    base = RunConfig(dims=Dims(d_model=96), seed=5)
+    changed = config_from_flat({"dims.n_heads": 2}, base=base)
+    assert changed == RunConfig(dims=Dims(d_model=96, n_heads=2), seed=5)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "value"),
+    [
+        ("dims.n_heads", "8", 8),
+        ("dims.n_heads", 8.0, 8),
+        ("optim.lr", "5e-3", 0.005),
+        ("optim.lr", 1, 1.0),
+        ("data.path", "a/b", "a/b"),
+        ("seed", "2", 2),
+    ],
+)
+def test_values_from_text(path, text, value):
+    found = flatten(config_from_flat({path: text}))[path]
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("design.norm", "pre", "'design.norm' is no config path; did you mean design.norm_"),
+        ("norm_position", "pre", "did you mean design.norm_position"),
+        ("zzz", 1, "'zzz' is no config path; legal: task, "),
+        ("design.position", "ropy", "'ropy' is no level; legal: sinusoidal, none, learned, rope,"),
+        ("design.mask", None, "design.mask: None is no level; legal: minus_inf"),
+        ("data.source", "wmt", "data.source: 'wmt' is no level; legal: grammar, multi30k, files"),
+        ("task", "chess", "task: 'chess' is no level; legal: translation"),
+        ("dims.n_heads", "eight", "dims.n_heads: 'eight' is not a whole number"),
+        ("dims.n_heads", 2.5, "dims.n_heads: 2.5 is not a whole number"),
+        ("dims.n_heads", True, "dims.n_heads: True is not a whole number"),
+        ("dims.n_heads", "inf", "dims.n_heads: 'inf' is not a whole number"),
+        ("optim.lr", "fast", "optim.lr: 'fast' is not a number"),
+        ("optim.lr", [0.1], "optim.lr: [0.1] is not a number"),
+        ("budget.max_steps", 0, "budget.max_steps is 0; it must be 1 or more"),
+    ],
+)
+def test_what_is_not_legal_is_named(path, value, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (the text is compared below)
+        config_from_flat({path: value})
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_canonical_is_sorted_json_of_everything_but_the_location():
+    config = RunConfig(data=TranslationData(path="somewhere"))
+    flat = {path: value for path, value in flatten(config).items() if path != "data.path"}
+    assert canonical(config) == json.dumps(flat, sort_keys=True)
+
+
+def test_id_does_not_depend_on_where_the_data_lies():
+    here, there = (RunConfig(data=TranslationData(path=path)) for path in ("here", "there"))
+    assert run_id(here, FINGERPRINT) == run_id(there, FINGERPRINT)
+
+
+def test_id_depends_on_the_content_of_the_data():
+    assert run_id(RunConfig(), "a" * 16) != run_id(RunConfig(), "b" * 16)
+
+
+def _another(value):
+    if isinstance(value, Enum):
+        return next((level for level in type(value) if level is not value), None)
+    return f"{value}x" if isinstance(value, str) else value + 1
+
+
+CHANGED = [path for path in paths() if path not in ("task", "data.path", "data.min_words")]
+
+
+@pytest.mark.parametrize("path", CHANGED)
+def test_id_depends_on_every_other_value(path):
+    section, _, name = path.rpartition(".")
+    base = RunConfig()
+    if section:
+        part = getattr(base, section)
+        changed = replace(base, **{section: replace(part, **{name: _another(getattr(part, name))})})
+    else:
+        changed = replace(base, **{name: _another(getattr(base, name))})
+    assert run_id(changed, FINGERPRINT) != run_id(base, FINGERPRINT)
+
+
+def test_id_of_a_whole_number_is_that_of_the_same_fraction():
+    assert run_id(RunConfig(dims=Dims(dropout=0)), FINGERPRINT) == run_id(
+        RunConfig(dims=Dims(dropout=0.0)), FINGERPRINT
+    )
+
+
+def test_id_is_the_same_in_another_process():
+    code = (
+        "from ablations.config import RunConfig, run_id;"
+        f"print(run_id(RunConfig(), {FINGERPRINT!r}))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == run_id(RunConfig(), FINGERPRINT)
+
+
+@pytest.mark.parametrize(
+    ("flat", "word"),
+    [
+        ({"dims.n_heads": 3}, "dims.n_heads 3 must divide dims.d_model 128"),
+        ({"design.position": "rope", "dims.d_model": 12, "dims.n_heads": 4}, "even, not 3"),
+    ],
+)
+def test_check_refuses_an_illegal_combination(flat, word):
+    with pytest.raises(ValueError, match=word):
+        check(config_from_flat(flat))
+
+
+def test_check_accepts_the_baseline():
+    check(RunConfig())
+    assert RunConfig().design == Design()

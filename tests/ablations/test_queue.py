@@ -1,0 +1,222 @@
+"""Each cell once, whoever is killed meanwhile."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ablations.config import RunConfig
+from ablations.plan import Cell
+from ablations.queue import RETRIES, Queue, process_key
+
+RESULT = {"metrics": [{"metric": "loss", "split": "validation", "value": 2.0}]}
+fork = multiprocessing.get_context("fork")
+
+
+def cells(count: int) -> list[Cell]:
+    return [Cell(id=f"{n:012x}", config=RunConfig(seed=n), changes={}) for n in range(1, count + 1)]
+
+
+def open_queue(folder: Path, **changes: int) -> Queue:
+    return Queue(folder / "studies" / "test.sqlite", name="test", **changes)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return open_queue(tmp_path)
+
+
+def take_all(queue: Queue) -> list[str]:
+    taken = []
+    while claim := queue.claim():
+        taken.append(claim.id)
+        queue.finish(claim, RESULT)
+    return taken
+
+
+def test_cells_come_in_the_order_of_the_plan_each_once(queue: Queue) -> None:
+    queue.fill(cells(4))
+    queue.fill(cells(4))
+    assert take_all(queue) == [cell.id for cell in cells(4)]
+    assert queue.claim() is None
+    assert queue.states() == {}
+
+
+def test_claim_carries_the_cell(queue: Queue) -> None:
+    changes = {"design.norm_position": "post", "dims.n_heads": 8, "dims.dropout": 0.1 + 0.2}
+    queue.fill([Cell(id="a" * 12, config=RunConfig(seed=5), changes=changes)])
+    claim = queue.claim()
+    assert claim is not None
+    assert (claim.id, claim.changes, claim.config["seed"]) == ("a" * 12, changes, 5)
+
+
+def test_a_grown_plan_adds_its_new_cells_only(queue: Queue) -> None:
+    queue.fill(cells(2))
+    assert take_all(queue) == [cell.id for cell in cells(2)]
+    queue.fill(cells(4)[2:])
+    queue.fill(cells(4)[2:])
+    assert take_all(queue) == [cell.id for cell in cells(4)[2:]]
+
+
+def test_what_waits_from_another_plan_is_taken_off(queue: Queue) -> None:
+    queue.fill(cells(3))
+    running = queue.claim()
+    queue.fill(cells(3)[2:])
+    assert running is not None
+    assert queue.states() == {cells(3)[0].id: "running", cells(3)[2].id: "waiting"}
+
+
+def test_a_finished_cell_whose_result_was_deleted_waits_again(queue: Queue) -> None:
+    queue.fill(cells(1))
+    take_all(queue)
+    queue.fill(cells(1))
+    assert take_all(queue) == [cells(1)[0].id]
+
+
+def claim_and_write(folder: Path, output: Path) -> None:
+    queue = open_queue(folder)
+    output.write_text("".join(f"{cell_id}\n" for cell_id in take_all(queue)))
+    os._exit(0)
+
+
+def test_eight_workers_at_once_on_a_new_file(tmp_path: Path) -> None:
+    def fill_and_claim(number: int) -> None:
+        open_queue(tmp_path).fill(cells(10))
+        claim_and_write(tmp_path, tmp_path / f"{number}.txt")
+
+    processes = [fork.Process(target=fill_and_claim, args=(n,)) for n in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 8
+    taken = Counter("".join(f.read_text() for f in tmp_path.glob("*.txt")).split())
+    # One that fills late finds some cells finished: here nothing but a result file would tell.
+    assert set(taken) == {cell.id for cell in cells(10)}
+
+
+def test_each_cell_goes_to_one_of_four_workers(tmp_path: Path) -> None:
+    open_queue(tmp_path).fill(cells(16))
+    files = [tmp_path / f"{n}.txt" for n in range(4)]
+    processes = [fork.Process(target=claim_and_write, args=(tmp_path, file)) for file in files]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    taken = "".join(file.read_text() for file in files).split()
+    assert sorted(taken) == [cell.id for cell in cells(16)]
+
+
+def claim_and_hang(folder: Path) -> None:
+    open_queue(folder).claim()
+    (folder / "claimed").touch()
+    time.sleep(60)
+
+
+def kill_a_worker_in_its_cell(folder: Path) -> None:
+    (folder / "claimed").unlink(missing_ok=True)
+    process = fork.Process(target=claim_and_hang, args=(folder,))
+    process.start()
+    assert process.pid is not None
+    while not (folder / "claimed").exists():
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def test_the_cell_of_a_killed_worker_waits_again_at_once(tmp_path: Path, queue: Queue) -> None:
+    queue.fill(cells(2))
+    kill_a_worker_in_its_cell(tmp_path)
+    first, second = (cell.id for cell in cells(2))
+    assert queue.states() == {first: "running", second: "waiting"}
+    assert queue.reap() == [first]
+    assert queue.reap() == []
+    assert take_all(queue) == [second, first]
+
+
+def test_a_cell_that_kills_its_workers_is_given_up(tmp_path: Path, queue: Queue) -> None:
+    queue.fill(cells(1))
+    for _ in range(RETRIES + 1):
+        assert queue.states() == {cells(1)[0].id: "waiting"}
+        kill_a_worker_in_its_cell(tmp_path)
+        queue.reap()
+    assert queue.states() == {}
+    queue.fill(cells(1))
+    assert take_all(queue) == [cells(1)[0].id]
+
+
+def test_a_worker_killed_before_its_first_sign_of_life(tmp_path: Path) -> None:
+    queue = open_queue(tmp_path, heartbeat=1, grace=1)
+    queue.fill(cells(1))
+    with pytest.warns(UserWarning, match="Heartbeat"):
+        queue._study.ask()
+    wait_until(lambda: queue.reap() is not None and "waiting" in queue.states().values())
+    assert take_all(queue) == [cells(1)[0].id]
+
+
+def test_a_slow_living_worker_keeps_its_cell(tmp_path: Path) -> None:
+    queue = open_queue(tmp_path, heartbeat=1, grace=2)
+    queue.fill(cells(1))
+    claim = queue.claim()
+    assert claim is not None
+    with queue.alive(claim):
+        for _ in range(6):
+            time.sleep(0.5)
+            queue.reap()
+    assert queue.states() == {claim.id: "running"}
+    queue.finish(claim, RESULT)
+    assert queue.states() == {}
+
+
+def test_a_worker_taken_for_dead_may_still_finish(tmp_path: Path) -> None:
+    queue = open_queue(tmp_path, heartbeat=1, grace=1)
+    queue.fill(cells(1))
+    claim = queue.claim()
+    assert claim is not None
+    wait_until(lambda: queue.reap() is not None and "waiting" in queue.states().values())
+    queue.finish(claim, RESULT)
+    assert queue.fail(claim) is False
+    assert take_all(queue) == [claim.id]
+    assert queue.states() == {}
+
+
+def wait_until(condition, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.2)
+
+
+def test_a_cell_that_raises_is_tried_again_a_few_times(queue: Queue) -> None:
+    queue.fill(cells(2))
+    taken, again = [], []
+    while claim := queue.claim():
+        taken.append(claim.id)
+        again.append(queue.fail(claim))
+    first, second = (cell.id for cell in cells(2))
+    assert taken == [first, second] * (RETRIES + 1)
+    assert again == [True, True] * RETRIES + [False, False]
+
+
+def test_a_diverged_result_is_a_finished_cell(queue: Queue) -> None:
+    queue.fill(cells(1))
+    claim = queue.claim()
+    assert claim is not None
+    queue.finish(claim, {"metrics": []})
+    assert queue.states() == {}
+
+
+def test_process_keys_tell_the_dead_from_the_living() -> None:
+    process = fork.Process(target=time.sleep, args=(60,))
+    process.start()
+    assert process.pid is not None
+    key = process_key(process.pid)
+    assert key == process_key(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    wait_until(lambda: process_key(process.pid) != key)  # a zombie until it is waited for
+    process.join()
+    assert process_key(process.pid) == f"{process.pid} gone"

@@ -1,0 +1,26 @@
+"""Configs of runs that take a second."""
+
+from typing import Any
+
+from ablations.config import RunConfig, config_from_flat
+
+TINY: dict[str, Any] = {
+    "data.vocabulary_size": 300,
+    "data.n_train": 200,
+    "data.n_test": 8,
+    "data.tokens_per_batch": 128,
+    "dims.d_model": 8,
+    "dims.n_heads": 2,
+    "dims.d_ff": 16,
+    "dims.n_encoder_layers": 1,
+    "dims.n_decoder_layers": 1,
+    "optim.warmup_steps": 4,
+    "budget.max_steps": 10,
+    "budget.validate_every": 4,
+}
+
+
+def tiny(**changes: Any) -> RunConfig:
+    """The tiny config with changes; a dot in a name is written as two underscores."""
+    named = {name.replace("__", "."): value for name, value in changes.items()}
+    return config_from_flat({**TINY, **named})

@@ -1,0 +1,200 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from statsmodels.stats.power import TTestPower
+from statsmodels.stats.weightstats import DescrStatsW
+
+from analysis import statistics
+from analysis.statistics import Verdict
+
+DIFFERENCES = np.array([1.0, 2.0, 1.5, -0.5, 1.0])
+
+
+def test_t_estimate_matches_the_textbook_on_fixed_numbers():
+    estimate = statistics.t_estimate(DIFFERENCES)
+    # Mean 1; squared deviations 0 + 1 + .25 + 2.25 + 0 = 3.5; t(.975, 4) = 2.7764451052.
+    reach = 2.7764451051977987 * math.sqrt(3.5 / 4) / math.sqrt(5)
+    assert estimate.mean == pytest.approx(1.0, abs=1e-8)
+    assert estimate.sd == pytest.approx(math.sqrt(3.5 / 4), abs=1e-8)
+    assert (estimate.low, estimate.high) == pytest.approx((1 - reach, 1 + reach), abs=1e-8)
+    assert estimate.n == 5
+
+
+def test_t_estimate_matches_statsmodels():
+    numbers = np.random.default_rng(1).normal(34, 0.4, size=9)
+    estimate = statistics.t_estimate(numbers)
+    expected = DescrStatsW(numbers).tconfint_mean()
+    assert (estimate.low, estimate.high) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("estimator", [statistics.t_estimate, statistics.bca_estimate])
+def test_estimates_of_few_or_equal_numbers(estimator):
+    assert math.isnan(estimator([]).mean)
+    one = estimator([3.0])
+    assert (one.mean, one.n) == (3.0, 1)
+    assert math.isnan(one.low)
+    assert math.isnan(one.high)
+    equal = estimator([2.0, 2.0, 2.0])
+    assert (equal.low, equal.high, equal.sd) == (2.0, 2.0, 0.0)
+
+
+@pytest.mark.parametrize("n", [5, 8, 20])
+def test_t_interval_covers_the_truth_93_to_97_times_in_100(n):
+    draws = np.random.default_rng(n).normal(0.7, 0.4, size=(2000, n))
+    estimates = [statistics.t_estimate(draw) for draw in draws]
+    covered = np.mean([estimate.low <= 0.7 <= estimate.high for estimate in estimates])
+    assert 0.93 <= covered <= 0.97
+
+
+def test_bca_interval_covers_nearly_as_often_with_many_seeds():
+    draws = np.random.default_rng(0).normal(0.7, 0.4, size=(400, 20))
+    estimates = [statistics.bca_estimate(draw, resamples=999) for draw in draws]
+    covered = np.mean([estimate.low <= 0.7 <= estimate.high for estimate in estimates])
+    assert 0.90 <= covered <= 0.97
+
+
+def test_bca_interval_is_the_same_every_time_and_near_the_t_interval():
+    numbers = np.random.default_rng(2).normal(size=30)
+    first, again = statistics.bca_estimate(numbers), statistics.bca_estimate(numbers)
+    assert first == again
+    student = statistics.t_estimate(numbers)
+    assert first.low == pytest.approx(student.low, abs=0.05)
+    assert first.high == pytest.approx(student.high, abs=0.05)
+
+
+def test_sign_flip_p_by_hand():
+    # The 32 signed sums reach 5 twice (5 itself, and 6 with the -.5 flipped): p = 2 * 2/32.
+    assert statistics.sign_flip_p(DIFFERENCES) == pytest.approx(0.125, abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 5, 8])
+def test_sign_flip_p_matches_brute_force(n):
+    differences = np.random.default_rng(n).normal(0.3, 1, size=n)
+    signs = np.array(list(itertools.product([1, -1], repeat=n)))
+    sums = signs @ differences
+    count = min((sums >= sums[0] - 1e-12).sum(), (sums <= sums[0] + 1e-12).sum())
+    assert statistics.sign_flip_p(differences) == pytest.approx(min(1, 2 * count / 2**n), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 12, 13, 20])
+def test_smallest_p_is_what_one_sided_data_gets(n):
+    p = statistics.sign_flip_p(np.linspace(1, 2, n))
+    if n <= statistics.EXACT_UP_TO:
+        assert p == pytest.approx(statistics.smallest_p(n), abs=1e-12)
+    else:  # A drawn flip may hit the identity, with probability 1/2^n each.
+        assert statistics.smallest_p(n) <= p <= 6 / 2**n + statistics.smallest_p(n) * 3
+
+
+def test_five_seeds_cannot_reach_five_percent_and_six_can():
+    assert statistics.smallest_p(5) == 0.0625
+    assert statistics.smallest_p(6) == 0.03125
+
+
+def test_zero_differences_are_no_evidence():
+    assert statistics.sign_flip_p(np.zeros(6)) == 1.0
+
+
+def test_rows_of_unlike_lengths_are_tested_as_each_alone():
+    generator = np.random.default_rng(3)
+    rows = [generator.normal(0.5, 1, size=n) for n in (5, 0, 8, 5, 1)]
+    together = statistics.sign_flip_p_each(rows)
+    alone = [float(statistics.sign_flip_p(row)) if len(row) else math.nan for row in rows]
+    assert together == pytest.approx(alone, abs=1e-12, nan_ok=True)
+
+
+def test_holm_by_hand():
+    # Sorted .01, .02, .03, .2 times 4, 3, 2, 1 is .04, .06, .06, .2 and stays ascending.
+    assert statistics.holm([0.02, 0.2, 0.01, 0.03]) == pytest.approx([0.06, 0.2, 0.04, 0.06])
+
+
+def test_holm_counts_tests_without_data():
+    adjusted = statistics.holm([0.01, math.nan, math.nan])
+    assert adjusted[0] == pytest.approx(0.03)
+    assert np.isnan(adjusted[1:]).all()
+    assert statistics.holm([]).size == 0
+
+
+def test_critical_p_is_the_edge_of_rejection():
+    p_values = np.array([0.01, 0.001, 0.5, 0.04])
+    critical = statistics.critical_p(p_values)
+    # Both .001 and .01 fall for themselves; the third and fourth then face .05/2.
+    assert critical == pytest.approx([0.05 / 3, 0.05 / 3, 0.05 / 2, 0.05 / 2])
+    for index, edge in enumerate(critical):
+        for factor, rejected in ((0.999, True), (1.001, False)):
+            moved = p_values.copy()
+            moved[index] = edge * factor
+            assert (statistics.holm(moved)[index] <= 0.05) == rejected
+
+
+@pytest.mark.parametrize(
+    ("p", "difference", "tellable", "higher_is_better", "verdict"),
+    [
+        (0.04, 1.0, True, True, Verdict.better),
+        (0.04, -1.0, True, True, Verdict.worse),
+        (0.04, 1.0, True, False, Verdict.worse),
+        (0.04, -1.0, True, False, Verdict.better),
+        (0.06, 1.0, True, True, Verdict.not_distinguishable),
+        (0.06, 1.0, False, True, Verdict.too_few_seeds),
+        (math.nan, math.nan, False, True, Verdict.too_few_seeds),
+    ],
+)
+def test_judge(p, difference, tellable, higher_is_better, verdict):
+    judged = statistics.judge(p, difference, tellable=tellable, higher_is_better=higher_is_better)
+    assert judged is verdict
+
+
+def test_family_wise_error_of_twelve_levels_without_effect_is_at_most_five_percent():
+    generator = np.random.default_rng(12)
+    runs = generator.normal(size=(1000, 13, 9)) + generator.normal(size=(1000, 1, 9))
+    differences = runs[:, 1:] - runs[:, :1]  # twelve levels share the baseline's runs
+    p_values = statistics.sign_flip_p(differences)
+    # The smallest adjusted p is twelve times the smallest p, so only these tables can have one.
+    candidates = p_values[p_values.min(axis=1) <= 0.01]
+    verdicts = sum((statistics.holm(row) <= 0.05).any() for row in candidates)
+    assert 0 < verdicts / len(p_values) <= 0.05
+
+
+def test_detectable_effect_matches_statsmodels_and_scales_with_the_noise():
+    size = TTestPower().solve_power(nobs=8, alpha=0.05, power=0.8)
+    assert statistics.detectable_effect(1.0, 8) == pytest.approx(size, abs=1e-6)
+    assert statistics.detectable_effect(0.3, 8) == pytest.approx(0.3 * size, abs=1e-6)
+
+
+def test_detectable_effect_is_shown_eight_times_in_ten():
+    effect = statistics.detectable_effect(1.0, 10)
+    draws = np.random.default_rng(4).normal(effect, 1.0, size=(1000, 10))
+    shown = np.mean(statistics.sign_flip_p(draws) <= 0.05)
+    assert 0.75 <= shown <= 0.85
+
+
+def test_nothing_is_detectable_with_too_few_seeds():
+    assert statistics.detectable_effect(0.3, 5) == math.inf
+    assert statistics.detectable_effect(0.3, 6) < math.inf
+    assert statistics.detectable_effect(math.nan, 8) == math.inf
+    assert statistics.detectable_effect(0.0, 8) == 0.0
+
+
+@pytest.mark.parametrize(("effect", "sd"), [(1.0, 1.0), (-0.2, 0.5), (0.05, 0.6)])
+def test_seeds_needed_is_the_first_n_with_the_power(effect, sd):
+    n = statistics.seeds_needed(effect, sd)
+    power = TTestPower().power
+    assert power(abs(effect) / sd, n, 0.05) >= 0.8 > power(abs(effect) / sd, n - 1, 0.05)
+
+
+def test_seeds_needed_never_goes_below_what_the_test_can_reach():
+    assert statistics.seeds_needed(100.0, 0.1) == 6 == statistics.fewest_seeds(0.05)
+    assert statistics.seeds_needed(1.0, 0.0, alpha=0.05 / 12) == 9
+    assert statistics.seeds_needed(100.0, 0.1, alpha=0.05 / 12) == 9
+
+
+@pytest.mark.parametrize(("effect", "words"), [(0.0, "effect is 0"), (1e-6, "over 1000000 seeds")])
+def test_seeds_needed_refuses_the_impossible(effect, words):
+    with pytest.raises(ValueError, match=words):
+        statistics.seeds_needed(effect, 1.0)
+
+
+def test_critical_p_of_an_empty_table_and_with_missing_data():
+    assert statistics.critical_p([]).size == 0
+    assert statistics.critical_p([math.nan, 0.001]) == pytest.approx([0.05, 0.025])

@@ -1,0 +1,41 @@
+"""The fused loss equals PyTorch's own, in value and gradient."""
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from lightning_modules.losses import CHUNK_ROWS, loss_and_hits, projected_cross_entropy
+
+
+def problem(rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    states = torch.randn(rows, 8, dtype=torch.double, requires_grad=True)
+    weight = torch.randn(50, 8, dtype=torch.double, requires_grad=True)
+    return states, weight, torch.randint(50, (rows,))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("rows", [1, CHUNK_ROWS, CHUNK_ROWS + 3])
+def test_value_and_gradients(rows: int, smoothing: float) -> None:
+    states, weight, targets = problem(rows)
+    ours = projected_cross_entropy(states, weight, targets, label_smoothing=smoothing)
+    theirs = cross_entropy(states @ weight.T, targets, reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(ours, theirs)
+    gradients = [torch.autograd.grad(3 * loss, (states, weight)) for loss in (ours, theirs)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_loss_and_hits() -> None:
+    states, weight, targets = problem(CHUNK_ROWS + 5)
+    loss, hits = loss_and_hits(states, weight, targets)
+    logits = states @ weight.T
+    assert loss.item() == pytest.approx(cross_entropy(logits, targets, reduction="sum").item())
+    assert hits.item() == (logits.argmax(-1) == targets).sum().item()
+
+
+def test_no_information_costs_log_of_the_vocabulary() -> None:
+    _, weight, targets = problem(10)
+    loss, _ = loss_and_hits(torch.zeros(10, 8, dtype=torch.double), weight, targets)
+    assert loss.item() / 10 == pytest.approx(math.log(50))
