@@ -1,0 +1,117 @@
+import io
+import math
+import sys
+
+import pandas as pd
+import pytest
+from conftest import AXES, ledger_frame, one_factor_cells, planted, view
+
+from analysis.tables import render, study_table
+
+
+def table_lines(text):
+    return [line for line in text.splitlines() if line.startswith("|")]
+
+
+def test_markdown_says_everything_of_a_row(small_study):
+    frame, study = small_study
+    gone = study.expected["id"].iloc[8]
+    table = study_table(frame[frame["run"] != gone], study)
+    text = render(table, format="markdown")
+    assert text.startswith("# six-axes: bleu on test (nrefs:1|case:mixed|")
+    assert "\nincomplete: 1 of 40 runs missing; fill with: ablate sweep six-axes\n" in text
+    header, _, _, post, *_ = table_lines(text)
+    names = [name.strip() for name in header.strip("|").split("|")]
+    cells = dict(zip(names, (cell.strip() for cell in post.strip("|").split("|")), strict=True))
+    row = table.rows[1]
+    assert cells["axis"] == "design.norm_position"
+    assert cells["level"] == "post"
+    assert cells["bleu [95%]"] == (f"{row.mean.mean:.2f} [{row.mean.low:.2f}, {row.mean.high:.2f}]")
+    assert cells["Δ [95%]"].startswith("-")
+    assert cells["p (Holm)"] == f"{row.p_adjusted:.3f}"
+    assert cells["n"] == "7 of 8"
+    assert cells["diverged"] == "0 of 7"
+    assert cells["missing"] == "1"
+    assert cells["detectable"] == f"{row.detectable:.2f}"
+    assert cells["parameters"] == "1,204,000"
+    assert cells["verdict"] == "worse"
+    assert f"- row 2: {gone} (missing), " in text
+
+
+def test_every_markdown_line_of_the_table_has_the_same_number_of_cells(small_study):
+    lines = table_lines(render(study_table(*small_study), format="markdown"))
+    assert {line.replace(r"\|", "").count("|") for line in lines} == {13}
+
+
+def test_names_from_files_cannot_break_markdown_or_the_terminal():
+    nasty = "a|b [bold]x[/] <script> `c` *d* $e_{1}$"
+    axes = {"data.path": ["plain", nasty]}
+    expected = one_factor_cells(axes, [1, 2])
+    table = study_table(ledger_frame(expected, planted({})), view(expected, axes))
+    text = render(table, format="markdown")
+    assert r"a\|b \[bold]x\[/] &lt;script> \`c\` \*d\*" in text
+    assert {line.replace(r"\|", "").count("|") for line in table_lines(text)} == {13}
+    assert "[bold]x[/]" in render(table, format="terminal")
+
+
+def test_csv_reads_back_as_the_frame(small_study):
+    table = study_table(*small_study)
+    back = pd.read_csv(io.StringIO(render(table, format="csv")), dtype={"runs": str})
+    assert list(back.columns) == list(table.frame.columns)
+    assert back["difference"].tolist() == pytest.approx(
+        table.frame["difference"].tolist(), nan_ok=True
+    )
+    assert back["runs"].tolist() == [" ".join(row.runs) for row in table.rows]
+
+
+def test_what_is_missing_or_diverged_reads_as_such():
+    expected = one_factor_cells(AXES, [1, 2, 3])
+    score = planted({})
+    frame = ledger_frame(
+        expected, lambda cell: math.nan if cell["design.position"] == "none" else score(cell)
+    )
+    frame = frame[frame["dims.n_heads"] != 8]
+    lines = table_lines(render(study_table(frame, view(expected)), format="markdown"))
+    none = next(line for line in lines if "| none |" in line)
+    heads = next(line for line in lines if "| 8 |" in line)
+    assert "| none | diverged | - | - | 0 of 3 | 3 of 3 | 0 | none |" in none
+    assert none.endswith("| 3 of 3 diverged |")
+    assert "| 8 | missing | - | - | 0 of 3 | 0 of 0 | 3 | none | - | - | missing |" in heads
+
+
+def test_one_seed_has_no_interval():
+    expected = one_factor_cells(AXES, [1])
+    text = render(study_table(ledger_frame(expected, planted({})), view(expected)), format="csv")
+    row = pd.read_csv(io.StringIO(text)).iloc[1]
+    assert not math.isnan(row["difference"])
+    assert math.isnan(row["difference_low"])
+    markdown = render(
+        study_table(ledger_frame(expected, planted({})), view(expected)), format="markdown"
+    )
+    assert "nan" not in markdown
+    assert "n too small to tell" in markdown
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_terminal_shows_the_verdict_at_any_width(small_study, monkeypatch, width):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    text = render(study_table(*small_study), format="terminal")
+    assert "distinguishable" in text
+    assert "complete: 40 runs" in text
+    assert ("seconds" in text.split("Baseline:")[0].split("Left out")[0]) == (width == 200)
+    assert ("Left out, the terminal is narrow: seconds" in text) == (width < 200)
+    assert "\x1b[" in text
+
+
+def test_without_a_terminal_there_is_no_colour_and_nothing_is_left_out(small_study):
+    text = render(study_table(*small_study), format="terminal")
+    assert "\x1b[" not in text
+    assert "parameters" in text
+    assert "row 1: 000000000000, 000000000001" in text
+
+
+def test_an_unknown_format_is_refused(small_study):
+    with pytest.raises(ValueError, match="unknown table format 'html'; legal: terminal, markdown"):
+        render(study_table(*small_study), format="html")
