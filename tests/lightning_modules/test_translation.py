@@ -67,7 +67,9 @@ def test_accumulation_is_the_big_batch(accumulate: int) -> None:
     pairs = sentences([11, 50, 3])[:accumulate]
     gradients = []
     for batches, window in (([pairs], 1), ([[pair] for pair in pairs], accumulate)):
-        loader = DataLoader([translation_batch(rows, [0] * len(rows)) for rows in batches], batch_size=None)  # type: ignore[arg-type]
+        loader = DataLoader(
+            [translation_batch(rows, [0] * len(rows)) for rows in batches], batch_size=None
+        )  # type: ignore[arg-type]
         recorder = module(Recorder, optim=Optim(warmup_steps=1))
         fitted = trainer(max_epochs=1, accumulate_grad_batches=window, limit_val_batches=0)
         fitted.fit(recorder, loader, loader)
