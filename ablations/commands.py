@@ -12,7 +12,7 @@ from typing import Any
 from ablations.config import LOCATION_PATHS, check, config_from_flat, paths
 from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
 from ablations.study import load_study, read_mapping
-from data.corpus import list_test_splits, validate
+from data.corpus import TranslationData, list_test_splits, validate
 
 
 def run(arguments: Namespace) -> int:
@@ -65,8 +65,7 @@ def sweep(arguments: Namespace) -> int:
     cells = _plan(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        for data in {cell.config.data for cell in missing}:
-            validate(data)
+        _prepare({cell.config.data for cell in missing}, arguments.runs)
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
         from ablations.launch import launch
 
@@ -142,6 +141,16 @@ def axes(arguments: Namespace) -> int:
     for line in describe_axes():
         print(line)
     return 0
+
+
+def _prepare(sources: set[TranslationData], runs_dir: Path) -> None:
+    """Check the data and train the vocabularies, before any worker starts."""
+    for data in sources:
+        validate(data)
+    from data.translation import TranslationDataModule
+
+    for data in sources:
+        TranslationDataModule(data, seed=1, cache_dir=runs_dir / ".cache").prepare_data()
 
 
 def _plan(arguments: Namespace) -> Plan:

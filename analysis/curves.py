@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.frames import StudyView, arm, baseline_arm, metric_of
+from analysis.frames import StudyView, baseline_arm, has_level, metric_of, pairs
 from analysis.tables import Row, Table
 
 if TYPE_CHECKING:
@@ -107,8 +107,10 @@ def curves_frame(
     curves = {run: _read_curve(runs_dir, run, column) for run in study.expected["id"]}
     parts = []
     for axis, levels in study.axes.items():
+        paired = pairs(cells, study, axis)
+        shown = pd.concat([baseline_arm(cells, paired), paired])
         for level in levels:
-            members = _members(cells, study, axis, level)
+            members = shown[has_level(shown, axis, level)]
             found = [
                 curve.assign(seed=seed, diverged=state == "diverged")
                 for run, seed, state in members[["id", "seed", "status"]].itertuples(index=False)
@@ -214,12 +216,6 @@ def _read_curve(runs_dir: Path, run: str, column: str) -> pd.DataFrame | None:
         if name not in curve.columns:
             raise ValueError(f"{file}: no column {name!r}; there are {', '.join(curve.columns)}")
     return curve[["step", column]].rename(columns={column: "value"}).dropna()
-
-
-def _members(cells: pd.DataFrame, study: StudyView, axis: str, level: Any) -> pd.DataFrame:
-    if level == study.baseline_level(axis):
-        return baseline_arm(cells, study, axis)
-    return arm(cells, study, axis, level)
 
 
 def _by_seed(curves: pd.DataFrame) -> pd.DataFrame:

@@ -148,32 +148,38 @@ def has_level(cells: pd.DataFrame, axis: str, level: Any) -> pd.Series:
     return cells[axis].isna() if level is None else cells[axis] == level
 
 
-def arm(cells: pd.DataFrame, study: StudyView, axis: str, level: Any) -> pd.DataFrame:
-    """The cells at `level` of `axis` that have a planned baseline partner, with that partner.
+def pairs(cells: pd.DataFrame, study: StudyView, axis: str) -> pd.DataFrame:
+    """The cells off the baseline level of `axis` that have a planned partner at it.
 
     A partner has the same seed and the same levels of all other axes. In a one-factor-at-a-time
     study that is the baseline run of the seed; in a factorial one there is one per context.
 
+    Args:
+        cells: planned runs with `id`, `seed`, `value` and the axes.
+        study: the plan.
+        axis: the axis whose levels are compared.
+
     Returns:
-        the cells, one row each, with `partner` (run id), `partner_value`, `partner_status` and
-        `difference` (cell minus partner, NaN unless both have a value).
+        the cells, one row each, with `partner` (run id) and `difference` (cell minus partner, NaN
+        unless both have a value).
     """
-    keys = ["seed", *(name for name in study.axes if name != axis)]
-    partners = cells[has_level(cells, axis, study.baseline_level(axis))]
-    partners = partners[[*keys, "id", "value", "status"]].rename(
-        columns={"id": "partner", "value": "partner_value", "status": "partner_status"}
-    )
-    members = cells[has_level(cells, axis, level)]
-    joined = members.merge(partners, on=keys, how="inner", validate="one_to_one")
-    joined["difference"] = joined["value"] - joined["partner_value"]
-    return joined
+    names = ["seed", *(name for name in study.axes if name != axis)]
+    columns = (cells[name].astype(object).where(cells[name].notna(), None) for name in names)
+    contexts = list(zip(*columns, strict=True))
+    at_baseline = has_level(cells, axis, study.baseline_level(axis)).tolist()
+    partners = {contexts[row]: row for row, flag in enumerate(at_baseline) if flag}
+    assert len(partners) == sum(at_baseline), f"two baseline runs of {axis} in one context"
+    members = [
+        row for row, flag in enumerate(at_baseline) if not flag and contexts[row] in partners
+    ]
+    found = cells.iloc[members].reset_index(drop=True)
+    against = cells.iloc[[partners[contexts[row]] for row in members]].reset_index(drop=True)
+    return found.assign(partner=against["id"], difference=found["value"] - against["value"])
 
 
-def baseline_arm(cells: pd.DataFrame, study: StudyView, axis: str) -> pd.DataFrame:
-    """The cells that the other levels of `axis` are compared with: the partners of any of them."""
-    keys = ["seed", *(name for name in study.axes if name != axis)]
-    at_baseline = has_level(cells, axis, study.baseline_level(axis))
-    return cells[at_baseline].merge(cells.loc[~at_baseline, keys].drop_duplicates(), on=keys)
+def baseline_arm(cells: pd.DataFrame, paired: pd.DataFrame) -> pd.DataFrame:
+    """The cells that some row of `paired` (from `pairs`) is compared with."""
+    return cells[cells["id"].isin(paired["partner"])]
 
 
 def planned_levels(study: StudyView, cells: pd.DataFrame) -> list[tuple[str, Any]]:

@@ -25,9 +25,10 @@ import pandas as pd
 from analysis import statistics
 from analysis.frames import (
     StudyView,
-    arm,
     baseline_arm,
+    has_level,
     metric_of,
+    pairs,
     per_seed,
     planned_levels,
     study_cells,
@@ -179,11 +180,9 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
             one column (different signatures, budgets or data).
     """
     cells = study_cells(frame, study)
-    drafts = [
-        _level_row(study, axis, level, arm(cells, study, axis, level))
-        for axis, level in planned_levels(study, cells)
-    ]
-    rows = _judged(drafts, study)
+    levels = planned_levels(study, cells)
+    paired = {axis: pairs(cells, study, axis) for axis in dict.fromkeys(axis for axis, _ in levels)}
+    rows = _judged([_level_row(study, axis, level, paired[axis]) for axis, level in levels], study)
     signatures = cells.loc[cells["value"].notna(), "signature"].dropna().unique()
     return Table(
         study=study.name,
@@ -191,7 +190,7 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
         split=study.split,
         signature=str(signatures[0]) if len(signatures) else "",
         baseline={axis: study.baseline_level(axis) for axis in study.axes},
-        rows=tuple(_with_baselines(rows, cells, study)),
+        rows=tuple(_with_baselines(rows, cells, paired, study)),
         comparisons=len(rows),
         planned=len(cells),
         missing=tuple(cells.loc[cells["status"] == "missing", "id"]),
@@ -214,8 +213,9 @@ def render(table: Table, *, format: str) -> str:
     return renderers[format](table)
 
 
-def _level_row(study: StudyView, axis: str, level: Any, members: pd.DataFrame) -> dict[str, Any]:
+def _level_row(study: StudyView, axis: str, level: Any, paired: pd.DataFrame) -> dict[str, Any]:
     """The fields of a row before its verdict, and its differences by seed."""
+    members = paired[has_level(paired, axis, level)]
     differences = per_seed(members, "difference").to_numpy()
     return {
         "axis": axis,
@@ -275,9 +275,11 @@ def _judged(drafts: list[dict[str, Any]], study: StudyView) -> list[Row]:
     return rows
 
 
-def _with_baselines(rows: list[Row], cells: pd.DataFrame, study: StudyView) -> list[Row]:
+def _with_baselines(
+    rows: list[Row], cells: pd.DataFrame, paired: Mapping[str, pd.DataFrame], study: StudyView
+) -> list[Row]:
     """Put the shared baseline row on top, or one above each axis where the axes differ in it."""
-    arms = {axis: baseline_arm(cells, study, axis) for axis in dict.fromkeys(r.axis for r in rows)}
+    arms = {axis: baseline_arm(cells, of_axis) for axis, of_axis in paired.items()}
     distinct = {tuple(members["id"]) for members in arms.values()}
     if len(distinct) <= 1:
         shared = next(iter(arms.values()), cells)

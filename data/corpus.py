@@ -70,7 +70,7 @@ class TranslationData:
     path: str = ""
     source_language: str = "en"
     target_language: str = "de"
-    vocabulary_size: int = 10_000
+    vocabulary_size: int = 400
     tokens_per_batch: int = 1024
     max_length: int = 128
     n_train: int = 0

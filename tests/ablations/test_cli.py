@@ -147,6 +147,18 @@ def test_wrong_data_is_refused_before_training(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    "command", [["run", "--no-wandb"], ["sweep", "tiny.yaml"]], ids=["run", "sweep"]
+)
+def test_a_vocabulary_too_large_is_refused_before_training(ablate, no_launch, tmp_path, command):
+    code, _, err = ablate(*command, "--data.vocabulary_size=9000", "--data.n_train=200")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "9000" in err
+    assert "at most" in err
+    assert not list(tmp_path.glob("runs/*/result.json"))
+
+
 def test_plan_lists_cells_left_out_ones_and_cost(ablate, tmp_path):
     text = TINY.replace("  dims.n_heads: 2\n", "")
     text = text.replace("axes:", "axes:\n  dims.n_heads: [2, 3, 4, '4']")

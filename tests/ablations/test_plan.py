@@ -131,7 +131,7 @@ def runs(**values):
         "dims.n_encoder_layers": 4,
         "dims.n_decoder_layers": 4,
         "data.source": "grammar",
-        "data.vocabulary_size": 10_000,
+        "data.vocabulary_size": 400,
         "data.tokens_per_batch": 1024,
         "optim.accumulate": 1,
     }

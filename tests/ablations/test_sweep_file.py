@@ -79,7 +79,7 @@ def test_the_recipe_is_transformer_tiny():
     dims = cell.config.dims
     sizes = (dims.n_encoder_layers, dims.n_decoder_layers, dims.d_model, dims.n_heads, dims.d_ff)
     assert sizes == (4, 4, 128, 4, 256)
-    assert (cell.config.data.vocabulary_size, cell.config.budget.beam_size) == (10_000, 5)
+    assert (cell.config.data.vocabulary_size, cell.config.budget.beam_size) == (6_000, 5)
 
 
 def test_names_of_shipped_studies_are_those_of_their_files():

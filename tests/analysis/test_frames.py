@@ -1,9 +1,16 @@
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import AXES, factorial_cells, ledger_frame, one_factor_cells, planted, view
 
 from analysis import frames
+from tests.analysis.ledgers import (
+    AXES,
+    factorial_cells,
+    ledger_frame,
+    one_factor_cells,
+    planted,
+    view,
+)
 
 
 def test_every_planned_run_is_one_cell_and_strangers_are_left_out(small_study):
@@ -107,8 +114,8 @@ def test_partners_differ_in_the_axis_only():
     expected = factorial_cells(AXES, [1, 2])
     study = view(expected)
     cells = frames.study_cells(ledger_frame(expected, planted({})), study)
-    paired = frames.arm(cells, study, "design.position", "rope")
-    assert len(paired) == 2 * 2 * 2
+    paired = frames.pairs(cells, study, "design.position")
+    assert list(paired["id"]) == list(cells.loc[cells["design.position"] != "sinusoidal", "id"])
     partners = cells.set_index("id").loc[paired["partner"]].reset_index()
     assert set(partners["design.position"]) == {"sinusoidal"}
     for column in ("seed", "design.norm_position", "dims.n_heads"):
@@ -120,7 +127,7 @@ def test_a_pair_with_a_hole_has_no_difference(small_study):
     frame, study = small_study
     baseline_of_seed_2 = study.expected["id"].iloc[1]
     cells = frames.study_cells(frame[frame["run"] != baseline_of_seed_2], study)
-    paired = frames.arm(cells, study, "design.norm_position", "post").set_index("seed")
+    paired = frames.pairs(cells, study, "design.norm_position").set_index("seed")
     assert paired["difference"].isna().to_dict() == {seed: seed == 2 for seed in range(1, 9)}
     assert list(frames.per_seed(paired.reset_index(), "difference").index) == [1, 3, 4, 5, 6, 7, 8]
 
@@ -133,7 +140,7 @@ def test_contexts_of_a_seed_are_averaged():
 def test_the_baseline_of_an_axis_is_only_what_its_levels_are_compared_with(small_study):
     frame, study = small_study
     cells = frames.study_cells(frame, study)
-    shared = frames.baseline_arm(cells, study, "design.position")
+    shared = frames.baseline_arm(cells, frames.pairs(cells, study, "design.position"))
     assert list(shared["id"]) == list(study.expected["id"].iloc[:8])
 
 
@@ -144,5 +151,13 @@ def test_a_baseline_that_is_not_the_first_level_and_a_level_none():
     study = view(expected, axes, baseline={"dims.window": None})
     cells = frames.study_cells(ledger_frame(expected, planted({})), study)
     assert frames.planned_levels(study, cells) == [("dims.window", 8), ("dims.window", 16)]
-    paired = frames.arm(cells, study, "dims.window", 16)
-    assert list(paired["partner"]) == list(expected["id"][expected["dims.window"].isna()])
+    paired = frames.pairs(cells, study, "dims.window")
+    at_none = list(expected["id"][expected["dims.window"].isna()])
+    assert list(paired["partner"]) == 2 * at_none
+
+
+def test_contexts_with_a_level_none_find_their_partner():
+    axes = {"dims.n_heads": [4, 8], "dims.window": [8, None]}
+    expected = factorial_cells(axes, [1, 2])
+    cells = frames.study_cells(ledger_frame(expected, planted({})), view(expected, axes))
+    assert len(frames.pairs(cells, view(expected, axes), "dims.n_heads")) == 4

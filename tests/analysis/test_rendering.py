@@ -4,9 +4,9 @@ import sys
 
 import pandas as pd
 import pytest
-from conftest import AXES, ledger_frame, one_factor_cells, planted, view
 
 from analysis.tables import render, study_table
+from tests.analysis.ledgers import AXES, ledger_frame, one_factor_cells, planted, view
 
 
 def table_lines(text):
@@ -72,8 +72,8 @@ def test_what_is_missing_or_diverged_reads_as_such():
     )
     frame = frame[frame["dims.n_heads"] != 8]
     lines = table_lines(render(study_table(frame, view(expected)), format="markdown"))
-    none = next(line for line in lines if "| none |" in line)
-    heads = next(line for line in lines if "| 8 |" in line)
+    none = next(line for line in lines if "position | none |" in line)
+    heads = next(line for line in lines if "heads | 8 |" in line)
     assert "| none | diverged | - | - | 0 of 3 | 3 of 3 | 0 | none |" in none
     assert none.endswith("| 3 of 3 diverged |")
     assert "| 8 | missing | - | - | 0 of 3 | 0 of 0 | 3 | none | - | - | missing |" in heads

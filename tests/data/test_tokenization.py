@@ -11,7 +11,7 @@ from data.batches import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from data.generators import grammar_pairs
 from data.tokenization import Tokenizer, train_tokenizer, unknown_share
 
-RARE = "Ein schöner 🐙 aß Łódź."
+RARE = "Ein schöner 🐙 aß ½ ﬁ Łódź …"
 WORDS = {"min_words": 4, "max_words": 12, "split": "train"}
 
 

@@ -1,0 +1,227 @@
+"""Workers of one machine: killed, interrupted, failing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ablations import launch as launch_module
+from ablations import run as run_module
+from ablations import worker as worker_module
+from ablations.config import run_id
+from ablations.launch import launch, usable_cores, worker_environment
+from ablations.plan import Cell
+from ablations.progress import Progress
+from ablations.queue import RETRIES, Queue
+from ablations.worker import RENEW, queue_file, work
+from data.translation import fingerprint
+from tests.ablations.tiny import tiny
+
+# Starts the sweep of four cells, in a process of its own.
+SWEEP = """
+import sys
+from pathlib import Path
+from ablations.launch import launch
+from tests.ablations.test_launch import cells
+launch(cells(4), name="test", runs_dir=Path(sys.argv[1]), workers=int(sys.argv[2]), wandb=False)
+"""
+
+
+def cells(count: int) -> list[Cell]:
+    configs = [tiny(seed=seed, budget__max_steps=60) for seed in range(1, count + 1)]
+    return [
+        Cell(id=run_id(config, fingerprint(config.data)), config=config, changes={})
+        for config in configs
+    ]
+
+
+def open_queue(runs_dir: Path) -> Queue:
+    return Queue(queue_file(runs_dir, "test"), name="test")
+
+
+def results(runs_dir: Path) -> dict[str, int]:
+    """The finished cells, and when their results were written."""
+    return {f.parent.name: f.stat().st_mtime_ns for f in runs_dir.glob("*/result.json")}
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 90) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Iterator[Callable[[int], subprocess.Popen]]:
+    started: list[subprocess.Popen] = []
+
+    def start(workers: int) -> subprocess.Popen:
+        words = [sys.executable, "-c", SWEEP, str(tmp_path), str(workers)]
+        root = Path(__file__).parents[2]
+        process = subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def running_workers(runs_dir: Path) -> list[int]:
+    """The processes that run a cell now."""
+    if not queue_file(runs_dir, "test").exists():
+        return []
+    queue = open_queue(runs_dir)
+    trials = queue._study.get_trials(states=(launch_module_running(),))
+    return [int(t.user_attrs["worker"].split()[1]) for t in trials if "worker" in t.user_attrs]
+
+
+def launch_module_running() -> Any:
+    from optuna.trial import TrialState
+
+    return TrialState.RUNNING
+
+
+def test_a_killed_worker_loses_nothing(sweep, tmp_path: Path) -> None:
+    process = sweep(2)
+    victim = wait_until(lambda: running_workers(tmp_path))[0]
+    os.kill(victim, signal.SIGKILL)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert f"worker {victim} was killed by signal 9" in output
+    assert "back in the queue" in output
+    assert set(results(tmp_path)) == {cell.id for cell in cells(4)}
+    assert open_queue(tmp_path).states() == {}
+
+
+def test_a_killed_sweep_goes_on_with_the_missing_cells_only(sweep, tmp_path: Path) -> None:
+    process = sweep(1)
+    wait_until(lambda: results(tmp_path))
+    [worker] = wait_until(lambda: running_workers(tmp_path))
+    process.kill()
+    process.wait()
+    wait_until(lambda: not _exists(worker), seconds=10)
+    before = results(tmp_path)
+    assert 1 <= len(before) < 4
+    missing = [cell for cell in cells(4) if cell.id not in before]
+    launch(missing, name="test", runs_dir=tmp_path, workers=1, wandb=False)
+    after = results(tmp_path)
+    assert set(after) == {cell.id for cell in cells(4)}
+    assert {cell_id: after[cell_id] for cell_id in before} == before
+
+
+def _exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_ctrl_c_ends_the_workers_and_gives_their_cells_back(sweep, tmp_path: Path) -> None:
+    process = sweep(1)
+    [worker] = wait_until(lambda: running_workers(tmp_path))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert not _exists(worker)
+    states = open_queue(tmp_path).states()
+    assert set(states.values()) == {"waiting"}
+    assert set(states) | set(results(tmp_path)) == {cell.id for cell in cells(4)}
+
+
+def test_a_cell_that_raises_is_tried_again_and_its_tracebacks_kept(
+    tmp_path: Path, monkeypatch
+) -> None:
+    good, bad = cells(2)
+
+    def run_cell(config: Any, **_: Any) -> dict[str, Any]:
+        if config.seed == bad.config.seed:
+            raise RuntimeError("out of luck")
+        return {"metrics": []}
+
+    monkeypatch.setattr(run_module, "run_cell", run_cell)
+    open_queue(tmp_path).fill([bad, good])
+    assert work("test", tmp_path, wandb=False) == 0
+    failures = sorted(path.name for path in (tmp_path / bad.id).iterdir())
+    assert failures == [f"failure-{n}.txt" for n in range(1, RETRIES + 2)]
+    assert "RuntimeError: out of luck" in (tmp_path / bad.id / "failure-1.txt").read_text()
+    assert not (tmp_path / good.id).exists()
+    assert open_queue(tmp_path).states() == {}
+
+
+def test_a_worker_with_a_spoiled_gpu_asks_to_be_replaced(tmp_path: Path, monkeypatch) -> None:
+    def run_cell(config: Any, **_: Any) -> dict[str, Any]:
+        raise torch.AcceleratorError("device-side assert triggered")
+
+    monkeypatch.setattr(run_module, "run_cell", run_cell)
+    open_queue(tmp_path).fill(cells(2))
+    assert work("test", tmp_path, wandb=False) == RENEW
+    assert set(open_queue(tmp_path).states().values()) == {"waiting"}
+
+
+def test_a_worker_that_asks_for_it_is_replaced_and_one_that_dies_is_not(tmp_path: Path) -> None:
+    marker = tmp_path / "started"
+    script = (
+        "import pathlib, sys; m = pathlib.Path(sys.argv[1]); first = not m.exists(); m.touch();"
+        f"sys.exit({RENEW} if first else 3)"
+    )
+    worker = launch_module.Worker(
+        [sys.executable, "-c", script, str(marker)],
+        log=tmp_path / "log",
+        environment=dict(os.environ),
+    )
+    said: list[str] = []
+    progress = Progress([], runs_dir=tmp_path)
+    progress.say = said.append  # type: ignore[method-assign]
+    team = [worker]
+    wait_until(lambda: not launch_module._watch(team, open_queue(tmp_path), progress))
+    assert "is replaced" in said[0]
+    assert "ended with exit code 3" in said[1]
+    assert len(said) == 2
+
+
+def test_cores_and_gpus_are_shared_out(monkeypatch) -> None:
+    monkeypatch.setattr(launch_module, "usable_cores", lambda: 8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    environments = [worker_environment(index, 3) for index in range(3)]
+    assert [e["OMP_NUM_THREADS"] for e in environments] == ["2"] * 3
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in environments] == ["3", "5", "3"]
+    assert worker_environment(0, 100)["MKL_NUM_THREADS"] == "1"
+    assert usable_cores() >= 1
+
+
+def test_lines_say_what_ended_and_what_failed(tmp_path: Path, capsys) -> None:
+    finished, diverged, failed = cells(3)
+    metrics = [{"split": "test", "metric": "bleu", "value": 12.345}]
+    for cell, status in ((finished, "finished"), (diverged, "diverged")):
+        folder = tmp_path / cell.id
+        folder.mkdir()
+        result = {"status": status, "diverged_at_step": 7, "seconds": {"total": 61.2}}
+        (folder / "result.json").write_text(json.dumps({**result, "metrics": metrics}))
+    (tmp_path / failed.id).mkdir()
+    (tmp_path / failed.id / "failure-1.txt").write_text("old\n")
+    with Progress([finished, diverged, failed], runs_dir=tmp_path) as progress:
+        file = tmp_path / failed.id / "failure-2.txt"
+        file.write_text("Traceback\nRuntimeError: out of luck\n")
+        progress.update({failed.id: "waiting"})
+        progress.update({})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        f"[1/3] finished: {finished.id} baseline seed=1, 61 s, test bleu 12.35",
+        f"[2/3] diverged at step 7: {diverged.id} baseline seed=2, 61 s",
+        f"failed, runs again: {failed.id} baseline seed=3: RuntimeError: out of luck ({file})",
+    ]
+
+
+def test_a_worker_ends_with_its_launcher(monkeypatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(worker_module.os, "_exit", ended.append)
+    worker_module._end_with(os.getpid())  # not the parent of this process
+    wait_until(lambda: ended == [1], seconds=5)
