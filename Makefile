@@ -1,5 +1,6 @@
 PYTHON ?= python3
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
+SHOWN := runs/studies/demo
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALL := $(BIN)/python -m pip install -qq --constraint constraints.txt
@@ -9,6 +10,9 @@ INSTALL := $(BIN)/python -m pip install -qq --constraint constraints.txt
 ## The main job on data that needs no download: a grid of runs, its table and its figure.
 demo: $(INSTALLED)
 	$(BIN)/ablate sweep demo --workers $(WORKERS)
+	@$(BIN)/ablate table demo --format markdown --output $(SHOWN)/table.md
+	@$(BIN)/ablate table demo --figures $(SHOWN)
+	@echo "table: $(SHOWN)/table.md"
 
 ## Formatting, lint, types and tests.
 test: $(INSTALLED)

@@ -144,6 +144,9 @@ def _table(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
     )
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+    parser.add_argument(
+        "--figures", type=Path, metavar="FOLDER", help="draw effects and learning curves there"
+    )
 
 
 def _nothing(parser: argparse.ArgumentParser) -> None:

@@ -125,12 +125,21 @@ def table(arguments: Namespace) -> int:
         expected=pandas.DataFrame(cells.rows()),
         command=_command("sweep", arguments),
     )
-    text = render(study_table(ledger.frame, view), format=arguments.format)
+    comparison = study_table(ledger.frame, view)
+    text = render(comparison, format=arguments.format)
     if arguments.output is None:
         print(text)
     else:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
         arguments.output.write_text(text, encoding="utf-8")
+    if arguments.figures is not None:
+        from analysis.curves import save_figures
+
+        files = save_figures(
+            comparison, ledger.frame, view, runs_dir=arguments.runs, folder=arguments.figures
+        )
+        for file in files:
+            print(f"figure: {file}")
     return 0
 
 

@@ -91,7 +91,7 @@ class StudyView:
 
 
 def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
-    """One row per planned run: the plan's columns, `status`, `value`, `signature` and run facts.
+    """One row per planned run: `id`, `seed`, the axes, `status`, `value` and facts of the run.
 
     `status` is "finished", "diverged" or "missing"; `value` is the study's metric, only for
     finished runs. Runs of other studies are left out.
@@ -106,7 +106,8 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     values = _values(records, study)
     facts = records.drop_duplicates("run").set_index("run")
     facts = facts[[name for name in _RUN_COLUMNS if name in facts.columns]]
-    kept = planned.drop(columns=[name for name in facts.columns if name in planned.columns])
+    used = ["id", "seed", *study.axes, *_COMPARABLE]
+    kept = planned[[name for name in dict.fromkeys(used) if name in planned and name not in facts]]
     cells = kept.join(facts, on="id").join(values, on="id")
     cells["status"] = cells["status"].astype(object).where(cells["status"].notna(), "missing")
     cells["value"] = cells["value"].where(cells["status"] == "finished")

@@ -15,6 +15,7 @@ from analysis.tables import Row, Table
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
+SHOWN_RUNS = 20
 EXPENDABLE = ("seconds", "parameters", "detectable", "missing", "diverged")
 
 _STYLES = {
@@ -72,7 +73,12 @@ def terminal(table: Table) -> str:
     console.print(Text(table.headline, style="yellow" if table.missing else ""))
     console.print(grid)
     narrow = [f"Left out, the terminal is narrow: {', '.join(left_out)}."] if left_out else []
-    for line in (*narrow, *table.notes, "Runs behind each row:", *_run_lines(table)):
+    for line in (
+        *narrow,
+        *table.notes,
+        "Runs behind each row:",
+        *_run_lines(table, most=SHOWN_RUNS),
+    ):
         console.print(Text(line))
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
@@ -178,11 +184,13 @@ def _parameters(row: Row) -> str:
     return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
-def _run_lines(table: Table) -> Iterator[str]:
+def _run_lines(table: Table, *, most: int | None = None) -> Iterator[str]:
     absent = set(table.missing)
     for number, row in enumerate(table.rows, start=1):
-        runs = (f"{run} (missing)" if run in absent else run for run in row.runs)
-        yield f"row {number}: {', '.join(runs)}"
+        runs = [f"{run} (missing)" if run in absent else run for run in row.runs[:most]]
+        left = len(row.runs) - len(runs)
+        more = [f"and {left} more in the CSV"] if left else []
+        yield f"row {number}: {', '.join(runs + more)}"
 
 
 def _escaped(text: str) -> str:

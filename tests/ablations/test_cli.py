@@ -9,40 +9,7 @@ from ablations.plan import make_plan
 from ablations.queue import Queue
 from ablations.study import load_study
 from lightning_modules.design import AXES
-
-TINY = """
-description: tiny
-base:
-  data.vocabulary_size: 200
-  data.n_train: 300
-  data.n_test: 8
-  data.tokens_per_batch: 512
-  dims.d_model: 16
-  dims.n_heads: 2
-  dims.d_ff: 16
-  dims.n_encoder_layers: 1
-  dims.n_decoder_layers: 1
-  optim.warmup_steps: 2
-  budget.max_steps: 4
-  budget.validate_every: 4
-axes:
-  design.norm_position: [pre, post]
-  design.position: [sinusoidal, rope]
-seeds: [1, 2]
-"""
-
-
-@pytest.fixture
-def ablate(tmp_path, monkeypatch, capsys):
-    """Run the command in an empty folder that holds tiny.yaml: exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(TINY)
-
-    def call(*words):
-        code = cli.main(list(words))
-        return code, *capsys.readouterr()
-
-    return call
+from tests.ablations.tiny import STUDY
 
 
 @pytest.fixture
@@ -109,7 +76,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(ablate, no_launch, words, messa
     ],
 )
 def test_a_wrong_study_is_refused(ablate, no_launch, tmp_path, line, message):
-    (tmp_path / "tiny.yaml").write_text(TINY.replace("axes:", f"axes:\n{line}"))
+    (tmp_path / "tiny.yaml").write_text(STUDY.replace("axes:", f"axes:\n{line}"))
     code, _, err = ablate("sweep", "tiny.yaml")
     assert code == 2
     assert err.count("\n") == 1
@@ -139,7 +106,9 @@ def test_wrong_data_is_refused_before_training(
     ablate, no_launch, tmp_path, command, content, messages
 ):
     corpus(tmp_path / "corpus", **content)
-    code, _, err = ablate(*command, "--data.source=files", "--data.path=corpus", "--data.n_train=0")
+    code, _, err = ablate(
+        *command, "--data.source=files", "--data.path=corpus", "--data.vocabulary_size=9"
+    )
     assert code == 2
     assert err.startswith("ablate: ")
     assert err.count("\n") == 1
@@ -160,7 +129,7 @@ def test_a_vocabulary_too_large_is_refused_before_training(ablate, no_launch, tm
 
 
 def test_plan_lists_cells_left_out_ones_and_cost(ablate, tmp_path):
-    text = TINY.replace("  dims.n_heads: 2\n", "")
+    text = STUDY.replace("  dims.n_heads: 2\n", "")
     text = text.replace("axes:", "axes:\n  dims.n_heads: [2, 3, 4, '4']")
     (tmp_path / "tiny.yaml").write_text(text)
     code, out, _ = ablate("plan", "tiny.yaml", "--optim.lr", "1e-3")
@@ -241,7 +210,7 @@ def test_help_imports_nothing_heavy(tmp_path):
 
 
 def test_a_finished_sweep_imports_torch_at_most(tmp_path):
-    (tmp_path / "tiny.yaml").write_text(TINY)
+    (tmp_path / "tiny.yaml").write_text(STUDY)
     finish(tmp_path, tiny_cells(tmp_path))
     out, modules = modules_after(tmp_path, "sweep", "tiny.yaml")
     assert "6 finished" in out
@@ -303,17 +272,27 @@ def test_a_relative_data_folder_is_resolved(ablate, tmp_path, monkeypatch):
     corpus(tmp_path / "corpus")
     calls = []
     monkeypatch.setattr("ablations.launch.launch", lambda missing, **_: calls.extend(missing))
-    ablate("sweep", "tiny.yaml", "--data.source=files", "--data.path=corpus", "--data.n_train=0")
+    ablate(
+        "sweep",
+        "tiny.yaml",
+        "--data.source=files",
+        "--data.path=corpus",
+        "--data.vocabulary_size=9",
+    )
     assert {cell.config.data.path for cell in calls} == {str(tmp_path / "corpus")}
 
 
 def test_from_a_study_to_its_table(ablate, tmp_path):
     """The whole path once, with real training in a worker process."""
-    text = TINY.replace("  design.position: [sinusoidal, rope]\n", "")
+    text = STUDY.replace("  design.position: [sinusoidal, rope]\n", "")
     (tmp_path / "tiny.yaml").write_text(text.replace("[1, 2]", "[1]"))
     code, out, _ = ablate("sweep", "tiny.yaml", "--no-wandb")
     assert code == 0
     assert "tiny: 2 cells: 2 finished" in out
     assert ablate("table", "tiny.yaml", "--format", "csv", "--output", "out/table.csv")[0] == 0
     assert "design.norm_position" in (tmp_path / "out/table.csv").read_text()
+    out = ablate("table", "tiny.yaml", "--figures", "out")[1]
+    for name in ("effects", "learning_curves"):
+        assert f"figure: out/{name}.png" in out
+        assert (tmp_path / f"out/{name}.png").stat().st_size > 0
     assert "unknown" not in ablate("plan", "tiny.yaml", "--design.mask=minus_1e9")[1]

@@ -1,4 +1,4 @@
-"""Configs of runs that take a second."""
+"""Configs of runs that take a second, and a study of them."""
 
 from typing import Any
 
@@ -18,6 +18,27 @@ TINY: dict[str, Any] = {
     "budget.max_steps": 10,
     "budget.validate_every": 4,
 }
+
+STUDY = """
+description: tiny
+base:
+  data.vocabulary_size: 200
+  data.n_train: 300
+  data.n_test: 8
+  data.tokens_per_batch: 512
+  dims.d_model: 16
+  dims.n_heads: 2
+  dims.d_ff: 16
+  dims.n_encoder_layers: 1
+  dims.n_decoder_layers: 1
+  optim.warmup_steps: 2
+  budget.max_steps: 4
+  budget.validate_every: 4
+axes:
+  design.norm_position: [pre, post]
+  design.position: [sinusoidal, rope]
+seeds: [1, 2]
+"""
 
 
 def tiny(**changes: Any) -> RunConfig:

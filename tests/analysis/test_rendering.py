@@ -6,7 +6,14 @@ import pandas as pd
 import pytest
 
 from analysis.tables import render, study_table
-from tests.analysis.ledgers import AXES, ledger_frame, one_factor_cells, planted, view
+from tests.analysis.ledgers import (
+    AXES,
+    factorial_cells,
+    ledger_frame,
+    one_factor_cells,
+    planted,
+    view,
+)
 
 
 def table_lines(text):
@@ -110,6 +117,17 @@ def test_without_a_terminal_there_is_no_colour_and_nothing_is_left_out(small_stu
     assert "\x1b[" not in text
     assert "parameters" in text
     assert "row 1: 000000000000, 000000000001" in text
+
+
+def test_a_row_of_many_runs_is_cut_short_on_the_terminal_only():
+    axes = {"design.norm_position": ["pre", "post"], "dims.n_heads": [4, 8, 16]}
+    expected = factorial_cells(axes, list(range(1, 9)))
+    table = study_table(ledger_frame(expected, planted({})), view(expected, axes))
+    last = table.rows[0].runs[-1]
+    assert len(table.rows[0].runs) == 24
+    assert "and 4 more in the CSV" in render(table, format="terminal")
+    assert f", {last}\n- row 2" in render(table, format="markdown")
+    assert f" {last}," in render(table, format="csv").splitlines()[1]
 
 
 def test_an_unknown_format_is_refused(small_study):

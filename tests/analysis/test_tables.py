@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -101,9 +100,9 @@ def test_missing_runs_are_counted_and_named_with_the_command(small_study):
 
 def test_the_command_of_the_plan_is_the_one_shown(small_study):
     frame, study = small_study
-    study = view(study.expected, command="ablate sweep my.yaml --runs=/tmp/runs")
+    study = view(study.expected, command="ablate sweep my.yaml --runs=elsewhere")
     assert study_table(frame.iloc[:0], study).headline == (
-        "incomplete: 40 of 40 runs missing; fill with: ablate sweep my.yaml --runs=/tmp/runs"
+        "incomplete: 40 of 40 runs missing; fill with: ablate sweep my.yaml --runs=elsewhere"
     )
 
 
@@ -249,16 +248,3 @@ def test_a_budget_axis_is_noted():
     expected = one_factor_cells(axes, [1, 2])
     table = study_table(ledger_frame(expected, planted({})), view(expected, axes))
     assert "Budget or data differ by design along budget.max_steps." in table.notes
-
-
-def test_the_table_errs_no_more_than_it_says_over_whole_studies_without_effect():
-    axes = {"dims.width": list(range(7))}
-    expected = one_factor_cells(axes, list(range(1, 9)))
-    frame = ledger_frame(expected, planted({}))
-    study = view(expected, axes)
-    wrong = 0
-    for seed in range(20):
-        noise = np.random.default_rng(seed).normal(30, 1, size=len(frame))
-        table = study_table(frame.assign(value=noise), study)
-        wrong += any(row.verdict in (Verdict.better, Verdict.worse) for row in table.rows)
-    assert wrong <= 3  # of 20, where 5% make one
