@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import WeightAveraging
+from torch import Tensor
 
 from ablations.files import write_atomically
 
@@ -85,7 +87,7 @@ class LearningCurve(Callback):
         self.path = path
         self.every = max(1, max_steps // CURVE_ROWS)
         self.rows: list[dict[str, Any]] = []
-        self.losses: list[float] = []
+        self.losses: list[Tensor] = []  # left where they are: reading one would hold up a GPU
         self.lr = 0.0
         self.target_tokens: Any = 0
         self.validation_seconds = 0.0
@@ -106,7 +108,7 @@ class LearningCurve(Callback):
     ) -> None:
         """Count the tokens, and add a row when one is due."""
         self.target_tokens = self.target_tokens + batch.target_lengths.sum()
-        self.losses.append(float(trainer.callback_metrics["train/loss"]))
+        self.losses.append(trainer.callback_metrics["train/loss"])
         step = trainer.global_step
         if step % self.every == 0 and step > self._last_step():
             self._add_row(trainer)
@@ -146,7 +148,7 @@ class LearningCurve(Callback):
 
     def _add_row(self, trainer: Trainer) -> None:
         self._read_clock()
-        mean = math.fsum(self.losses) / len(self.losses) if self.losses else math.nan
+        mean = float(torch.stack(self.losses).mean()) if self.losses else math.nan
         self.losses.clear()
         self.rows.append(
             {

@@ -107,7 +107,7 @@ def test_wrong_data_is_refused_before_training(
 ):
     corpus(tmp_path / "corpus", **content)
     code, _, err = ablate(
-        *command, "--data.source=files", "--data.path=corpus", "--data.vocabulary_size=9"
+        *command, "--data.source=files", "--data.path=corpus", "--data.n_train=0"
     )
     assert code == 2
     assert err.startswith("ablate: ")
