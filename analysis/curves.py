@@ -60,6 +60,7 @@ def effects_figure(table: Table) -> "Figure":
         figure = Figure(figsize=(8, height), layout="constrained")
         axes = figure.subplots()
         axes.axvline(0, color="black", linewidth=1)
+        axes.margins(x=0.2)  # room for the words of a row without a number
         ticks = _draw_effects(axes, table, rows)
         axes.set_yticks(range(len(ticks)), ticks)
         axes.set_ylim(len(ticks) - 0.5, -0.5)

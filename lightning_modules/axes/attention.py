@@ -71,7 +71,7 @@ class MaskMethod(Axis):
         post_softmax,
         "weights zeroed after the softmax: rows no longer sum to 1, and hidden keys leak into "
         "the normaliser",
-        "the mistake discussed in the study documents",
+        "a common mistake: zeroing weights in place of hiding scores",
         breaks=frozenset({"causality", "padding_invariance", "cached_decoding"}),
     )
 

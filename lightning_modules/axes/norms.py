@@ -79,5 +79,5 @@ class NormSharing(Axis):
     shared = Level(
         _shared,
         "one norm for all sub-layers of a block",
-        "the claim of the study documents that this visibly hurts",
+        "for the claim that shared norm parameters visibly hurt",
     )

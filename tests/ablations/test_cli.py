@@ -106,9 +106,7 @@ def test_wrong_data_is_refused_before_training(
     ablate, no_launch, tmp_path, command, content, messages
 ):
     corpus(tmp_path / "corpus", **content)
-    code, _, err = ablate(
-        *command, "--data.source=files", "--data.path=corpus", "--data.n_train=0"
-    )
+    code, _, err = ablate(*command, "--data.source=files", "--data.path=corpus", "--data.n_train=0")
     assert code == 2
     assert err.startswith("ablate: ")
     assert err.count("\n") == 1
@@ -272,13 +270,8 @@ def test_a_relative_data_folder_is_resolved(ablate, tmp_path, monkeypatch):
     corpus(tmp_path / "corpus")
     calls = []
     monkeypatch.setattr("ablations.launch.launch", lambda missing, **_: calls.extend(missing))
-    ablate(
-        "sweep",
-        "tiny.yaml",
-        "--data.source=files",
-        "--data.path=corpus",
-        "--data.vocabulary_size=9",
-    )
+    flags = ["--data.source=files", "--data.path=corpus", "--data.n_train=0"]
+    assert ablate("sweep", "tiny.yaml", *flags, "--data.vocabulary_size=9")[0] == 1
     assert {cell.config.data.path for cell in calls} == {str(tmp_path / "corpus")}
 
 
