@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ablations.config import LOCATION_PATHS, check, config_from_flat, paths
+from ablations.config import check, config_from_flat, paths
+from ablations.identity import LOCATION_PATHS
 from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
 from ablations.study import load_study, read_mapping
 from data.corpus import TranslationData, list_test_splits, validate

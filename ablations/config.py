@@ -1,20 +1,18 @@
 """RunConfig: everything that decides what one run computes, its flat form, and its identity."""
 
 import difflib
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
+from ablations.identity import canonical_text, identity
 from data.corpus import TranslationData
 from lightning_modules.design import Design, Dims, violated
 from lightning_modules.optimization import Optim
 
 Scalar = str | int | float | bool
-LOCATION_PATHS = frozenset({"data.path"})  # where the data lies does not change what a run computes
 
 
 class Task(Enum):
@@ -92,9 +90,9 @@ def flatten(config: RunConfig) -> dict[str, Scalar]:
 def nested(config: RunConfig) -> dict[str, Any]:
     """The config as nested plain values, as records and trackers hold it."""
     return {
-        name: {path.partition(".")[2]: value for path, value in _flat_part(name, part).items()}
-        if is_dataclass(part)
-        else plain(part)
+        name: plain(part)
+        if isinstance(part, Scalar | Enum)
+        else {path.partition(".")[2]: value for path, value in _flat_part(name, part).items()}
         for name, part in vars(config).items()
     }
 
@@ -148,13 +146,16 @@ def plain(value: Any) -> Scalar:
 
 
 def canonical(config: RunConfig) -> str:
-    """The config as JSON with sorted dotted names: equal text, equal experiment on equal data."""
-    return f"{{{', '.join(_json_of(name, part) for name, part in sorted(vars(config).items()))}}}"
+    """The config as JSON with sorted dotted names: equal text, equal experiment on equal data.
+
+    What goes without saying is left out: see `ablations.identity.unsaid`.
+    """
+    return canonical_text(flatten(config))
 
 
 def run_id(config: RunConfig, data_fingerprint: str) -> str:
     """The identity of a run: 12 hexadecimal digits of what it computes and on what data."""
-    return hashlib.sha256(f"{canonical(config)}\n{data_fingerprint}".encode()).hexdigest()[:12]
+    return identity(flatten(config), data_fingerprint)
 
 
 def check(config: RunConfig) -> None:
@@ -176,6 +177,7 @@ _KINDS: dict[type, str] = {
 }
 
 
+@lru_cache(maxsize=4096)
 def _flat_part(name: str, part: Any) -> dict[str, Scalar]:
     """One field of a config, each number as its type says: 0 and 0.0 are the same dropout."""
     if not is_dataclass(part):
@@ -185,13 +187,6 @@ def _flat_part(name: str, part: Any) -> dict[str, Scalar]:
         value = plain(getattr(part, field_name))
         flat[f"{name}.{field_name}"] = float(value) if kind is float else value
     return flat
-
-
-@lru_cache(maxsize=4096)
-def _json_of(name: str, part: Any) -> str:
-    flat = _flat_part(name, part)
-    kept = {path: value for path, value in flat.items() if path not in LOCATION_PATHS}
-    return json.dumps(kept, sort_keys=True)[1:-1]
 
 
 def _member(path: str, value: Any, kind: type[Enum]) -> Enum:

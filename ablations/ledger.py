@@ -3,18 +3,18 @@
 Standard library and pandas only.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ablations.identity import identity, unsaid
+
 if TYPE_CHECKING:
     import pandas
 
 SCHEMA = 1
-LOCATIONS = ("data.path",)  # where the data lay is not part of what a run computed
 STATUSES = ("finished", "diverged")
 NEEDED: dict[str, type | tuple[type, ...]] = {
     "id": str,
@@ -112,13 +112,6 @@ def read_record(file: Path) -> dict[str, Any]:
     return record
 
 
-def identity(values: Mapping[str, Any], data_fingerprint: str) -> str:
-    """The id of a run, from its recorded config by dotted name (as `ablations.config.run_id`)."""
-    kept = {name: value for name, value in values.items() if name not in LOCATIONS}
-    text = json.dumps(kept, sort_keys=True)
-    return hashlib.sha256(f"{text}\n{data_fingerprint}".encode()).hexdigest()[:12]
-
-
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded config by dotted names."""
     values: dict[str, Any] = {}
@@ -154,6 +147,8 @@ def _check_form(record: Any) -> None:
 
 
 def _check_metrics(record: dict[str, Any]) -> None:
+    if not isinstance(record["config"].get("task"), str):
+        raise ValueError("config names no task; the record was edited")
     if record["status"] == "finished" and not record["metrics"]:
         raise ValueError("finished without a metric; the record was edited")
     for row in record["metrics"]:
@@ -171,5 +166,5 @@ def _short(value: Any) -> str:
 def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
     run = {"run": record["id"], **{name: record.get(name) for name in FACTS}}
     run |= {f"seconds_{name}": record["seconds"][name] for name in SECONDS}
-    run |= flat(record["config"])
+    run |= {**unsaid(record["config"]["task"]), **flat(record["config"])}
     return [run | row for row in record["metrics"] or [dict.fromkeys(MEASURED)]]

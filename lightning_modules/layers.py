@@ -1,15 +1,17 @@
 """Attention and the Transformer block. They read slots and never ask which level a slot holds."""
 
 import math
+from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lightning_modules.axes.positions import PositionScheme
+from lightning_modules.axes.initialization import make_linear
+from lightning_modules.axes.norms import MakeNorm
 from lightning_modules.cache import LayerCache
 from lightning_modules.design import Design, Dims
 from lightning_modules.masks import AttentionMask
+from lightning_modules.placement import Placement
 
 
 def attention_weights(scores: Tensor, allowed: Tensor | None, design: Design) -> Tensor:
@@ -34,6 +36,8 @@ def fused_attention(
     Shapes as in `Attention`. A query without any key gives zeros, as in the explicit path.
     """
     n_queries, n_keys = query.shape[2], key.shape[2]
+    if n_queries == n_keys:
+        mask = mask.without_redundancy()
     if mask.keep is None and bias is None and (not mask.causal or n_queries == n_keys):
         causal = mask.causal and n_queries > 1
         return F.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=scale)
@@ -53,19 +57,25 @@ class Attention(nn.Module):
 
     The fused kernel is used wherever it computes the same function; the explicit path where
     the design needs the weights.
+
+    Args:
+        design: the choices.
+        dims: the sizes.
+        n_branches: residual branches in the stack.
     """
 
-    def __init__(self, design: Design, dims: Dims) -> None:
+    def __init__(self, design: Design, dims: Dims, *, n_branches: int) -> None:
         super().__init__()
         self.design, self.dims = design, dims
-        self.scale: float = design.attention_scale(dims.d_head)
-        self.query = nn.Linear(dims.d_model, dims.d_model)
-        self.key_value = nn.Linear(dims.d_model, 2 * dims.d_model)
-        self.output = nn.Linear(dims.d_model, dims.d_model)
-        for weight in (self.query.weight, *self.key_value.weight.chunk(2), self.output.weight):
-            nn.init.xavier_uniform_(weight)
-        for linear in (self.query, self.key_value, self.output):
-            nn.init.zeros_(linear.bias)
+        self.scale: float = design.attention_scale(dims.d_key)
+        self.n_shared: int = design.head_sharing(dims.n_heads, dims.n_key_value_heads)
+        make = partial(make_linear, level=design.initialization, gain=dims.init_gain)
+        self.query = make(dims.d_model, dims.n_heads * dims.d_key)
+        self.key = make(dims.d_model, self.n_shared * dims.d_key)
+        self.value = make(dims.d_model, self.n_shared * dims.d_value)
+        self.output = make(dims.n_heads * dims.d_value, dims.d_model, n_branches=n_branches)
+        self.query_norm = design.query_key_norm(dims.d_key)
+        self.key_norm = design.query_key_norm(dims.d_key)
 
     def forward(
         self,
@@ -73,8 +83,7 @@ class Attention(nn.Module):
         *,
         mask: AttentionMask,
         memory: Tensor | None = None,
-        position: PositionScheme | None = None,
-        positions: Tensor | None = None,
+        placement: Placement | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
         """Attend from `x` to itself, or to `memory`.
@@ -83,19 +92,18 @@ class Attention(nn.Module):
             x: `(batch, query, d_model)`.
             mask: which keys each query may attend to.
             memory: `(batch, key, d_model)`; None for self-attention.
-            position: the scheme whose hooks apply; None for attention to a memory.
-            positions: of the queries, `(query,)`.
+            placement: the positions of `x`; None for attention to a memory.
             cache: keys and values of earlier steps; a memory is projected into it once.
 
         Returns:
             `(batch, query, d_model)`.
         """
-        query = self._split(self.query(x))
-        key, value = self._keys_values(x, memory, position, positions, cache)
+        query = self.query_norm(self.design.head_split(self.query(x), self.dims.n_heads))
+        key, value = self._keys_values(x, memory, placement, cache)
         bias = None
-        if position is not None and positions is not None:
-            query = position.rotate(query, positions)
-            bias = position.bias(positions, torch.arange(key.shape[2], device=x.device))
+        if placement is not None:
+            query = placement.rotate(query)
+            bias = placement.bias(self.scale * query, key.shape[2])
         return self.output(self._attend(query, key, value, bias, mask).transpose(1, 2).flatten(2))
 
     def weights(
@@ -111,6 +119,9 @@ class Attention(nn.Module):
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: AttentionMask
     ) -> Tensor:
+        if self.n_shared != self.dims.n_heads:
+            group = self.dims.n_heads // self.n_shared
+            key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
         drops = self.training and self.dims.attention_dropout > 0
         if self.design.mask.fusable and not drops:
             return fused_attention(query, key, value, bias=bias, mask=mask, scale=self.scale)
@@ -121,83 +132,101 @@ class Attention(nn.Module):
         self,
         x: Tensor,
         memory: Tensor | None,
-        position: PositionScheme | None,
-        positions: Tensor | None,
+        placement: Placement | None,
         cache: LayerCache | None,
     ) -> tuple[Tensor, Tensor]:
         remembered = memory is not None and cache is not None
         if remembered and cache.keys is not None and cache.values is not None:  # type: ignore[union-attr]
             return cache.keys, cache.values  # type: ignore[union-attr]
-        key, value = self.key_value(x if memory is None else memory).chunk(2, dim=-1)
-        key, value = self._split(key), self._split(value)
-        if position is not None and positions is not None:
-            key = position.rotate(key, positions)
+        read = x if memory is None else memory
+        for_values = read if placement is None else placement.value_input(read)
+        key = self.key_norm(self.design.head_split(self.key(read), self.n_shared))
+        value = self.design.head_split(self.value(for_values), self.n_shared)
+        if placement is not None:
+            key = placement.rotate(key)
         return (key, value) if cache is None else cache.append(key, value)
-
-    def _split(self, x: Tensor) -> Tensor:
-        """`(batch, length, d_model)` to `(batch, heads, length, d_head)`."""
-        return x.unflatten(-1, (self.dims.n_heads, self.dims.d_head)).transpose(1, 2)
-
-
-class FeedForward(nn.Module):
-    """Two linear maps with a ReLU between (Vaswani et al. 2017, eq. 2), on `(…, d_model)`."""
-
-    def __init__(self, dims: Dims) -> None:
-        super().__init__()
-        self.inner = nn.Linear(dims.d_model, dims.d_ff)
-        self.outer = nn.Linear(dims.d_ff, dims.d_model)
-        self.dropout = nn.Dropout(dims.feedforward_dropout)
-        for linear in (self.inner, self.outer):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply to each position by itself."""
-        return self.outer(self.dropout(F.relu(self.inner(x))))
 
 
 class Block(nn.Module):
-    """Self-attention, attention to a memory where asked for, and a feed-forward network."""
+    """Self-attention, attention to a memory where asked for, and a feed-forward network if any.
 
-    def __init__(self, design: Design, dims: Dims, *, cross_attention: bool) -> None:
+    Args:
+        design: the choices.
+        dims: the sizes.
+        make_norm: gives the block's norms.
+        n_layers: blocks in the stack.
+        cross_attention: whether there is a memory to read.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        dims: Dims,
+        *,
+        make_norm: MakeNorm,
+        n_layers: int,
+        cross_attention: bool,
+    ) -> None:
         super().__init__()
-        make_norm = design.norm_sharing(lambda: nn.LayerNorm(dims.d_model))
+        n_branches = n_layers * branches_per_block(design, cross_attention=cross_attention)
 
         def wiring() -> nn.Module:
-            return design.norm_position(make_norm, nn.Dropout(dims.dropout))
+            residual = design.residual(n_branches)
+            return design.norm_position(make_norm, residual, nn.Dropout(dims.dropout))
 
-        self.self_attention, self.around_self = Attention(design, dims), wiring()
-        if cross_attention:
-            self.cross_attention, self.around_cross = Attention(design, dims), wiring()
-        self.feed_forward, self.around_feed_forward = FeedForward(dims), wiring()
-        self.crosses = cross_attention
+        attention = partial(Attention, design, dims, n_branches=n_branches)
+        self.self_attention, self.around_self = attention(), wiring()
+        self.cross_attention = attention() if cross_attention else None
+        self.around_cross = wiring() if cross_attention else None
+        self.feed_forward = make_feed_forward(design, dims, n_branches=n_branches)
+        self.around_feed_forward = wiring() if self.feed_forward is not None else None
 
     def forward(
         self,
         x: Tensor,
         *,
         mask: AttentionMask,
-        position: PositionScheme,
-        positions: Tensor,
+        placement: Placement,
+        real: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: AttentionMask | None = None,
         cache: tuple[LayerCache, LayerCache] | None = None,
     ) -> Tensor:
-        """Map `(batch, length, d_model)` to the same shape. Arguments as in `Attention`."""
+        """Map `(batch, length, d_model)` to the same shape.
+
+        `real` `(batch, length)` marks what is no padding. Other arguments as in `Attention`.
+        """
         own, remembered = cache or (None, None)
 
         def attend(inner: Tensor) -> Tensor:
-            return self.self_attention(
-                inner, mask=mask, position=position, positions=positions, cache=own
-            )
+            return self.self_attention(inner, mask=mask, placement=placement, cache=own)
 
-        x = self.around_self(x, attend)
-        if self.crosses:
+        def read(inner: Tensor) -> Tensor:
+            assert self.cross_attention is not None
             visible = memory_mask or AttentionMask()
-            x = self.around_cross(
-                x,
-                lambda inner: self.cross_attention(
-                    inner, mask=visible, memory=memory, cache=remembered
-                ),
-            )
-        return self.around_feed_forward(x, self.feed_forward)
+            return self.cross_attention(inner, mask=visible, memory=memory, cache=remembered)
+
+        x = self.around_self(x, attend, real)
+        if self.around_cross is not None:
+            x = self.around_cross(x, read, real)
+        if self.around_feed_forward is not None:
+            x = self.around_feed_forward(x, self.feed_forward, real)
+        return x
+
+
+def branches_per_block(design: Design, *, cross_attention: bool) -> int:
+    """Residual branches of one block."""
+    return 1 + cross_attention + design.feed_forward.built
+
+
+def make_feed_forward(design: Design, dims: Dims, *, n_branches: int) -> nn.Module | None:
+    """The feed-forward network of a block, or None where the design has none."""
+    make = partial(make_linear, level=design.initialization, gain=dims.init_gain)
+    return design.feed_forward(
+        dims.d_model,
+        dims.d_ff,
+        activation=design.activation,
+        dropout=dims.feedforward_dropout,
+        make_linear=make,
+        make_last=partial(make, n_branches=n_branches),
+    )

@@ -10,6 +10,11 @@ import torch
 from torch import Tensor
 
 
+def real_positions(lengths: Tensor, longest: int) -> Tensor:
+    """Where right-padded rows of these `lengths` `(batch,)` are real: `(batch, longest)`."""
+    return torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttentionMask:
     """Which keys each query may attend to.
@@ -19,10 +24,12 @@ class AttentionMask:
             attended to; None where all may.
         causal: hide keys that come after the query. The last query is aligned with the last key,
             so that one query against many cached keys sees them all.
+        right_padded: `keep` hides right padding and nothing else.
     """
 
     keep: Tensor | None = None
     causal: bool = False
+    right_padded: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what could be read in two ways.
@@ -44,8 +51,12 @@ class AttentionMask:
         cls, lengths: Tensor, longest: int, *, causal: bool = False
     ) -> "AttentionMask":
         """Hide right padding: `lengths` `(batch,)` gives a mask `(batch, 1, 1, longest)`."""
-        keep = torch.arange(longest, device=lengths.device) < lengths[:, None]
-        return cls(keep=keep[:, None, None, :], causal=causal)
+        keep = real_positions(lengths, longest)[:, None, None, :]
+        return cls(keep=keep, causal=causal, right_padded=True)
+
+    def without_redundancy(self) -> "AttentionMask":
+        """The same mask for all real queries: causality alone hides right padding from them."""
+        return AttentionMask(causal=True) if self.causal and self.right_padded else self
 
     def allowed(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
         """All restrictions in one boolean tensor, or None where there is none.

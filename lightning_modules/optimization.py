@@ -1,5 +1,6 @@
 """Optimisers and learning rate schedules."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,6 +32,16 @@ def _linear(warmup_steps: int, max_steps: int) -> Factor:
     return lambda step: min(_warmed_up(step, warmup_steps), max(0.0, (max_steps - step) / decay))
 
 
+def _cosine(warmup_steps: int, max_steps: int) -> Factor:
+    decay = max(1, max_steps - warmup_steps)
+
+    def factor(step: int) -> float:
+        done = min(1.0, max(0.0, (step - warmup_steps) / decay))
+        return min(_warmed_up(step, warmup_steps), 0.5 * (1 + math.cos(math.pi * done)))
+
+    return factor
+
+
 def _constant(warmup_steps: int, max_steps: int) -> Factor:
     return lambda step: _warmed_up(step, warmup_steps)
 
@@ -49,7 +60,27 @@ class Schedule(Axis):
     linear = Level(
         _linear, "linear warm-up, then linear to zero at the last step", "Devlin et al. 2019"
     )
+    cosine = Level(
+        _cosine,
+        "linear warm-up, then half a cosine to zero at the last step",
+        "Loshchilov & Hutter 2017, eq. 5",
+    )
     constant = Level(_constant, "linear warm-up, then constant", "Xiong et al. 2020")
+
+
+class Optimizer(Axis):
+    """The rule of the updates: `level(parameters, lr=, betas=, eps=, weight_decay=, fused=)`."""
+
+    adamw = Level(
+        torch.optim.AdamW,
+        "Adam, with weights shrunk apart from the gradient",
+        "Loshchilov & Hutter 2019, algorithm 2",
+    )
+    adam = Level(
+        torch.optim.Adam,
+        "weight decay is part of the gradient; without any, the same as adamw",
+        "Kingma & Ba 2015, algorithm 1",
+    )
 
 
 class Precision(Axis):
@@ -67,10 +98,11 @@ class Optim:
     """How the weights are trained: Adam with a warmed-up schedule.
 
     Attributes:
+        optimizer: the rule of the updates.
         lr: peak learning rate.
         warmup_steps: updates of linear warm-up.
         schedule: the rate after the warm-up.
-        weight_decay: decoupled weight decay (AdamW); 0 is plain Adam.
+        weight_decay: factor on the weights, by the rule of the optimizer; 0 is plain Adam.
         beta2: decay of Adam's second moment.
         clip_norm: the gradient's global norm is clipped to this; 0 is off.
         label_smoothing: share of the target spread over the vocabulary.
@@ -79,6 +111,7 @@ class Optim:
         precision: number format of the training.
     """
 
+    optimizer: Optimizer = Optimizer.adamw
     lr: float = 5e-3
     warmup_steps: int = 400
     schedule: Schedule = Schedule.inverse_sqrt
@@ -93,7 +126,7 @@ class Optim:
 
 def configure(model: nn.Module, optim: Optim, *, max_steps: int) -> "OptimizerLRSchedulerConfig":
     """Optimiser and per-step schedule, in the form `configure_optimizers` returns."""
-    optimizer = torch.optim.AdamW(
+    optimizer = optim.optimizer(
         model.parameters(),
         lr=optim.lr,
         betas=(0.9, optim.beta2),

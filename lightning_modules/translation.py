@@ -49,9 +49,7 @@ class TranslationModule(pl.LightningModule):
         self.n_targets = 0
         self.beam_size, self.length_penalty = beam_size, length_penalty
         self.model = EncoderDecoder(vocabulary_size, design=design, dims=dims)
-        # A learned position table bounds what can be decoded; other schemes have no limit.
-        table = getattr(self.model.decoder.position, "table", None)
-        self.longest: int | None = None if table is None else table.num_embeddings
+        self.longest: int | None = self.model.decoder.position.longest
 
     def training_step(self, batch: TranslationBatch, batch_index: int) -> Tensor:
         """The smoothed loss of a micro-batch, summed over its targets.
@@ -106,8 +104,10 @@ class TranslationModule(pl.LightningModule):
         return configure(self, self.optim, max_steps=self.max_steps)
 
     def _states(self, batch: TranslationBatch) -> tuple[Tensor, Tensor]:
-        """Decoder states `(targets, d_model)` and token ids `(targets,)` at real positions."""
-        states = self.model(batch.source, batch.source_lengths, batch.target_input)
+        """Decoder states `(targets, width)` and token ids `(targets,)` at real positions."""
+        states = self.model(
+            batch.source, batch.source_lengths, batch.target_input, batch.target_lengths
+        )
         real = batch.target_output != PAD_ID
         return states[real], batch.target_output[real]
 

@@ -1,36 +1,56 @@
-"""The position axis. A scheme has three hooks, each of which does nothing unless overridden."""
+"""The position axis. A scheme has hooks, each of which does nothing unless overridden."""
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from lightning_modules.axis import Axis, Level
 
+if TYPE_CHECKING:
+    from lightning_modules.design import Design, Dims
+
+T5_BUCKETS, T5_FARTHEST = 32, 128
+SHAW_FARTHEST = 16
+
 
 class PositionScheme(nn.Module):
-    """How token order enters the model. This base class is the level without positions.
+    """How token order enters a stack. This base class is the level without positions.
 
     Args:
-        d_model: width of the embeddings.
-        n_heads: number of attention heads.
-        max_length: tokens in a learned table; other schemes have no limit.
+        design: the choices; a scheme reads those that concern it.
+        dims: the sizes.
+        causal: whether the stack is a decoder, whose queries see the past only.
+
+    Attributes:
+        has_vectors: whether there is a vector for each position.
+        longest: positions that the scheme is defined for; None without a limit.
     """
 
-    def __init__(self, *, d_model: int, n_heads: int, max_length: int) -> None:
-        super().__init__()
+    has_vectors = False
 
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Add to embeddings `(batch, length, d_model)` at `positions` `(length,)`."""
-        return x
+    def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
+        super().__init__()
+        self.longest: int | None = None
+
+    def vectors(self, positions: Tensor) -> Tensor | None:
+        """A vector for each of `positions` `(length,)`, `(length, d_model)`, or None."""
+        return None
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Turn queries or keys `(batch, heads, length, d_head)` at `positions` `(length,)`."""
+        """Turn queries or keys `(batch, heads, length, width)` at `positions` `(length,)`."""
         return heads
 
-    def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """A term for the scores, broadcastable to `(batch, heads, query, key)`, or None."""
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """A term for the scores, broadcastable to `(batch, heads, query, key)`, or None.
+
+        `query` `(batch, heads, query, width)` is scaled as the scores are.
+        """
         return None
+
+    def stretch(self, factor: float) -> None:
+        """Prepare for inputs `factor` times as long as those of the training."""
 
 
 def sinusoids(positions: Tensor, d_model: int) -> Tensor:
@@ -45,41 +65,33 @@ def sinusoids(positions: Tensor, d_model: int) -> Tensor:
 
 
 class Sinusoidal(PositionScheme):
-    """Fixed sines and cosines added to the embeddings (Vaswani et al. 2017, section 3.5)."""
+    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5)."""
 
-    def __init__(self, *, d_model: int, n_heads: int, max_length: int) -> None:
-        super().__init__(d_model=d_model, n_heads=n_heads, max_length=max_length)
-        self.d_model = d_model
+    has_vectors = True
 
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Add the table's rows."""
-        return x + sinusoids(positions, self.d_model).to(x.dtype)
+    def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
+        super().__init__(design, dims, causal=causal)
+        self.d_model = dims.d_model
+
+    def vectors(self, positions: Tensor) -> Tensor:
+        """The table's rows."""
+        return sinusoids(positions, self.d_model)
 
 
 class Learned(PositionScheme):
-    """A trained vector for each position, added to the embeddings (Gehring et al. 2017)."""
+    """A trained vector for each position (Gehring et al. 2017)."""
 
-    def __init__(self, *, d_model: int, n_heads: int, max_length: int) -> None:
-        super().__init__(d_model=d_model, n_heads=n_heads, max_length=max_length)
-        self.table = nn.Embedding(max_length, d_model)
+    has_vectors = True
+
+    def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
+        super().__init__(design, dims, causal=causal)
+        self.longest = dims.max_length
+        self.table = nn.Embedding(dims.max_length, dims.d_model)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Add the table's rows.
-
-        Raises:
-            ValueError: the input is longer than the table.
-        """
-        length = x.shape[1]
-        if length > self.table.num_embeddings or positions.numel() > self.table.num_embeddings:
-            raise ValueError(self._undefined(length))
-        return x + self.table(positions)
-
-    def _undefined(self, length: int) -> str:
-        return (
-            f"learned positions are not defined beyond {self.table.num_embeddings} tokens, the "
-            f"input has {length}; raise dims.max_length or choose another design.position"
-        )
+    def vectors(self, positions: Tensor) -> Tensor:
+        """The table's rows."""
+        return self.table(positions)
 
 
 class Rotary(PositionScheme):
@@ -90,29 +102,34 @@ class Rotary(PositionScheme):
 
     frequencies: Tensor
 
-    def __init__(self, *, d_model: int, n_heads: int, max_length: int) -> None:
-        super().__init__(d_model=d_model, n_heads=n_heads, max_length=max_length)
-        d_head = d_model // n_heads
-        frequencies = 10000.0 ** (-torch.arange(0, d_head, 2, dtype=torch.double) / d_head)
-        self.register_buffer("frequencies", frequencies.float(), persistent=False)
+    def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
+        super().__init__(design, dims, causal=causal)
+        exponents = torch.arange(0, dims.d_key, 2, dtype=torch.double) / dims.d_key
+        frequencies = (dims.rope_base**-exponents).float()
+        self.register_buffer("frequencies", frequencies, persistent=False)
+        self.scaling, self.factor = design.rope_scaling, 1.0
+
+    def stretch(self, factor: float) -> None:
+        """Slow the rotation down for inputs `factor` times as long, as the design says."""
+        self.factor = factor
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Turn each pair (i, i + d_head/2) by its frequency times the position."""
-        angles = positions[:, None] * self.frequencies
+        """Turn each pair (i, i + width/2) by its frequency times the position."""
+        angles = positions[:, None] * self.scaling(self.frequencies, self.factor)
         cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)
         return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
-def alibi_slopes(n_heads: int) -> list[float]:
+def alibi_slopes(n_heads: int, exponent: float = 8.0) -> list[float]:
     """The slopes of Press et al. 2022, section 3, by the authors' rule for any number of heads.
 
-    A power of two gets the geometric sequence from `2^(-8/n)`. Another number gets the slopes of
-    the power of two below it, then every other slope of the power of two above it.
+    A power of two gets the geometric sequence that ends with `2^-exponent`. Another number gets the
+    slopes of the power of two below it, then every other slope of the power of two above it.
     """
     below = 2 ** math.floor(math.log2(n_heads))
-    slopes = [2.0 ** (-8.0 * (i + 1) / below) for i in range(below)]
-    between = [2.0 ** (-4.0 * (i + 1) / below) for i in range(0, 2 * below, 2)]
+    slopes = [2.0 ** (-exponent * (i + 1) / below) for i in range(below)]
+    between = [2.0 ** (-exponent / 2 * (i + 1) / below) for i in range(0, 2 * below, 2)]
     return slopes + between[: n_heads - below]
 
 
@@ -124,19 +141,72 @@ class Alibi(PositionScheme):
 
     slopes: Tensor
 
-    def __init__(self, *, d_model: int, n_heads: int, max_length: int) -> None:
-        super().__init__(d_model=d_model, n_heads=n_heads, max_length=max_length)
-        slopes = torch.tensor(alibi_slopes(n_heads))[:, None, None]
+    def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
+        super().__init__(design, dims, causal=causal)
+        slopes = torch.tensor(alibi_slopes(dims.n_heads, dims.alibi_exponent))[:, None, None]
         self.register_buffer("slopes", slopes, persistent=False)
 
-    def bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """The penalty for distance, `(1, heads, query, key)`."""
         distance = (query_positions[:, None] - key_positions[None, :]).abs()
         return (-self.slopes * distance)[None]
 
 
+def t5_bucket(offset: Tensor, *, causal: bool) -> Tensor:
+    """The bucket of `offset` = key - query, of the same shape (Raffel et al. 2020, section 2.1).
+
+    Near offsets have a bucket each, far ones share logarithmically growing ones. A decoder uses
+    all buckets for the past, an encoder half of them for each direction.
+    """
+    n_buckets = T5_BUCKETS if causal else T5_BUCKETS // 2
+    distance = (-offset).clamp_min(0) if causal else offset.abs()
+    near = n_buckets // 2
+    growth = (distance.clamp_min(1) / near).log() / math.log(T5_FARTHEST / near)
+    far = (near + (growth * (n_buckets - near)).long()).clamp_max(n_buckets - 1)
+    bucket = torch.where(distance < near, distance, far)
+    return bucket if causal else bucket + n_buckets * (offset > 0)
+
+
+class T5Bias(PositionScheme):
+    """A trained bias for each bucket of distances and each head (Raffel et al. 2020, section 2.1).
+
+    All layers of a stack share it, as in the paper.
+    """
+
+    def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
+        super().__init__(design, dims, causal=causal)
+        self.causal = causal
+        self.biases = nn.Embedding(T5_BUCKETS, dims.n_heads)
+        nn.init.normal_(self.biases.weight, std=dims.d_model**-0.5)
+
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """The bias of each distance, `(1, heads, query, key)`."""
+        offset = key_positions[None, :] - query_positions[:, None]
+        return self.biases(t5_bucket(offset, causal=self.causal)).permute(2, 0, 1)[None]
+
+
+class ShawKeys(PositionScheme):
+    """A trained vector for each distance, added to the keys (Shaw et al. 2018, eq. 4 and 5).
+
+    Distances are clipped at 16, as in the paper. Heads share the vectors, as in the paper, and so
+    do the layers of a stack.
+    """
+
+    def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
+        super().__init__(design, dims, causal=causal)
+        self.keys = nn.Embedding(2 * SHAW_FARTHEST + 1, dims.d_key)
+        nn.init.xavier_uniform_(self.keys.weight)
+
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """The scaled product of each query with the vector of each distance, `(b, h, q, k)`."""
+        offset = key_positions[None, :] - query_positions[:, None]
+        clipped = offset.clamp(-SHAW_FARTHEST, SHAW_FARTHEST) + SHAW_FARTHEST
+        by_distance = query @ self.keys.weight.T.to(query.dtype)
+        return by_distance.gather(-1, clipped.expand(*query.shape[:2], -1, -1))
+
+
 class Position(Axis):
-    """How token order enters: `level(d_model=, n_heads=, max_length=) -> PositionScheme`."""
+    """How token order enters: `level(design, dims, causal=) -> PositionScheme`."""
 
     sinusoidal = Level(
         Sinusoidal,
@@ -160,4 +230,10 @@ class Position(Axis):
     )
     alibi = Level(
         Alibi, "scores fall linearly with distance, with a slope per head", "Press et al. 2022"
+    )
+    relative = Level(
+        T5Bias, "a trained bias for each bucket of distances", "Raffel et al. 2020, section 2.1"
+    )
+    shaw = Level(
+        ShawKeys, "a trained vector for each distance, added to the keys", "Shaw et al. 2018, eq. 5"
     )

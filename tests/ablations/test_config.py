@@ -9,6 +9,7 @@ import pytest
 from ablations.config import (
     Budget,
     RunConfig,
+    Task,
     canonical,
     check,
     config_from_flat,
@@ -16,6 +17,7 @@ from ablations.config import (
     paths,
     run_id,
 )
+from ablations.identity import LOCATION_PATHS, unsaid
 from data.corpus import TranslationData
 from lightning_modules.design import AXES, Design, Dims
 
@@ -92,10 +94,24 @@ def test_what_is_not_legal_is_named(path, value, message):
     assert "\n" not in str(error.value)
 
 
-def test_canonical_is_sorted_json_of_everything_but_the_location():
-    config = RunConfig(data=TranslationData(path="somewhere"))
-    flat = {path: value for path, value in flatten(config).items() if path != "data.path"}
-    assert canonical(config) == json.dumps(flat, sort_keys=True)
+def test_canonical_is_sorted_json_of_what_differs_from_the_defaults():
+    config = RunConfig(data=TranslationData(path="somewhere", n_train=7), dims=Dims(d_ff=9))
+    kept = {"data.n_train": 7, "dims.d_ff": 9, "seed": 1, "task": "translation"}
+    assert canonical(config) == json.dumps(kept, sort_keys=True)
+
+
+@pytest.mark.parametrize("task", Task)
+def test_what_goes_without_saying_is_every_default(task):
+    """A new name stands in unsaid.json with the value that earlier runs had; values there stay."""
+    defaults = flatten(config_from_flat({"task": task.name}))
+    said = {"task", "seed", *LOCATION_PATHS}
+    assert {path: v for path, v in defaults.items() if path not in said} == unsaid(task.name)
+
+
+def test_a_finished_run_keeps_its_id():
+    """These ids were made by the first release that leaves out what goes without saying."""
+    assert run_id(RunConfig(), FINGERPRINT) == "61229cc6d080"
+    assert run_id(RunConfig(dims=Dims(d_ff=9), seed=3), FINGERPRINT) == "372381fe7741"
 
 
 def test_id_does_not_depend_on_where_the_data_lies():

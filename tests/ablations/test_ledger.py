@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ablations.config import RunConfig, config_from_flat, nested, run_id
-from ablations.ledger import LOCATIONS, MEASURED, flat, identity, load, read_record
+from ablations.identity import identity
+from ablations.ledger import MEASURED, flat, load, read_record
 
 FINGERPRINT = "0123456789abcdef"
 
@@ -120,8 +121,17 @@ def test_identity_is_that_of_the_config() -> None:
     recorded = json.loads(json.dumps(nested(config)))
     assert identity(flat(recorded), FINGERPRINT) == run_id(config, FINGERPRINT)
     recorded["data"]["path"] = "/there"
-    assert LOCATIONS == ("data.path",)
     assert identity(flat(recorded), FINGERPRINT) == run_id(config, FINGERPRINT)
+
+
+def test_a_record_from_before_a_name_was_added_counts(tmp_path: Path) -> None:
+    """It gets the value that goes without saying, and keeps its id."""
+    record = record_of(RunConfig())
+    del record["config"]["design"]["residual"], record["config"]["dims"]["init_gain"]
+    ledger = load(write(tmp_path, record).parents[1])
+    assert ledger.problems == []
+    assert set(ledger.frame["design.residual"]) == {"add"}
+    assert set(ledger.frame["dims.init_gain"]) == {1.0}
 
 
 def test_needs_no_torch() -> None:

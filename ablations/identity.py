@@ -1,0 +1,38 @@
+"""What makes two runs the same run: their config by dotted name, and the data. Cheap to import."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+LOCATION_PATHS = frozenset({"data.path"})  # where the data lies does not change what a run computes
+
+
+@cache
+def unsaid(task: str) -> dict[str, Any]:
+    """By dotted name, the value that is meant where a config of this task does not say it.
+
+    A name added later stands here with the value that all earlier runs had, so they stay what they
+    are. A value in this table, therefore, never changes.
+    """
+    table = json.loads((resources.files("ablations") / "unsaid.json").read_text(encoding="utf-8"))
+    return {**table["every_task"], **table.get(task, {})}
+
+
+def canonical_text(values: Mapping[str, Any]) -> str:
+    """A config as JSON: sorted dotted names, without locations and what goes without saying."""
+    known = unsaid(values["task"])
+    kept = {
+        name: value
+        for name, value in values.items()
+        if name not in LOCATION_PATHS and (name not in known or known[name] != value)
+    }
+    return json.dumps(kept, sort_keys=True)
+
+
+def identity(values: Mapping[str, Any], data_fingerprint: str) -> str:
+    """The id of a run: 12 hexadecimal digits of what it computes and on what data."""
+    text = f"{canonical_text(values)}\n{data_fingerprint}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
