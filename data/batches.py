@@ -77,3 +77,128 @@ def translation_batch(
         target_lengths=torch.tensor([len(target) + 1 for _, target in pairs]),
         indices=torch.tensor(indices),
     )
+
+
+SEPARATOR_ID = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceBatch:
+    """Token sequences for a decoder-only model, padded on the right with `PAD_ID`.
+
+    The model reads `w0 .. wn-1` and predicts `w1 .. wn`. A prompted row is
+    `<s> source <sep> target </s>`, of which only `target </s>` counts; the shift by one is made in
+    `sequence_block`, and for running text in `data.windows`.
+
+    Attributes:
+        input: token ids, `(batch, length)`.
+        output: the token after each of them, `(batch, length)`.
+        loss_mask: True where the output is a target, `(batch, length)`.
+        lengths: real tokens in each input row, `(batch,)`.
+        prompt_lengths: input tokens up to the first target, at least 1, `(batch,)`.
+        indices: the position of each row in its split, `(batch,)`.
+    """
+
+    input: Tensor
+    output: Tensor
+    loss_mask: Tensor
+    lengths: Tensor
+    prompt_lengths: Tensor
+    indices: Tensor
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "SequenceBatch":
+        """The same batch on another device."""
+        moved = {
+            f.name: getattr(self, f.name).to(device, non_blocking=non_blocking)
+            for f in fields(self)
+        }
+        return SequenceBatch(**moved)
+
+    def pin_memory(self) -> "SequenceBatch":
+        """The same batch in page-locked memory, as the DataLoader asks for."""
+        return SequenceBatch(**{f.name: getattr(self, f.name).pin_memory() for f in fields(self)})
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.indices)
+
+
+def target_mask(prompt_lengths: Tensor, lengths: Tensor) -> Tensor:
+    """True at the outputs that count: `(batch, longest)`, given two times `(batch,)`."""
+    positions = torch.arange(int(lengths.max()), device=lengths.device)
+    return (positions >= prompt_lengths[:, None] - 1) & (positions < lengths[:, None])
+
+
+def sequence_block(source: Tensor, target: Tensor) -> SequenceBatch:
+    """Prompted rows from token ids without special tokens, all of one length.
+
+    Args:
+        source: `(rows, source_length)`.
+        target: `(rows, target_length)`.
+    """
+    first, separator, last = (
+        source.new_full((len(source), 1), token) for token in (BOS_ID, SEPARATOR_ID, EOS_ID)
+    )
+    rows = torch.cat([first, source, separator, target, last], dim=1)
+    indices = torch.arange(len(source))
+    lengths = torch.full_like(indices, rows.shape[1] - 1)
+    prompt_lengths = torch.full_like(indices, source.shape[1] + 2)
+    return SequenceBatch(
+        input=rows[:, :-1],
+        output=rows[:, 1:],
+        loss_mask=target_mask(prompt_lengths, lengths),
+        lengths=lengths,
+        prompt_lengths=prompt_lengths,
+        indices=indices,
+    )
+
+
+def translation_block(source: Tensor, target: Tensor) -> TranslationBatch:
+    """Pairs from token ids without special tokens, all of one length; see `sequence_block`."""
+    first, last = (source.new_full((len(source), 1), token) for token in (BOS_ID, EOS_ID))
+    indices = torch.arange(len(source))
+    return TranslationBatch(
+        source=torch.cat([source, last], dim=1),
+        target_input=torch.cat([first, target], dim=1),
+        target_output=torch.cat([target, last], dim=1),
+        source_lengths=torch.full_like(indices, source.shape[1] + 1),
+        target_lengths=torch.full_like(indices, target.shape[1] + 1),
+        indices=indices,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastingBatch:
+    """Windows of a series: what is known, and what is to be forecast.
+
+    Attributes:
+        past: scaled values, `(batch, lookback, channels)`.
+        future: scaled values, `(batch, horizon, channels)`.
+        past_time: time features of the past rows, `(batch, lookback, features)`.
+        future_time: time features of the rows to forecast, `(batch, horizon, features)`.
+        indices: the position of each window in its split, `(batch,)`.
+    """
+
+    past: Tensor
+    future: Tensor
+    past_time: Tensor
+    future_time: Tensor
+    indices: Tensor
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "ForecastingBatch":
+        """The same batch on another device."""
+        moved = {
+            f.name: getattr(self, f.name).to(device, non_blocking=non_blocking)
+            for f in fields(self)
+        }
+        return ForecastingBatch(**moved)
+
+    def pin_memory(self) -> "ForecastingBatch":
+        """The same batch in page-locked memory, as the DataLoader asks for."""
+        return ForecastingBatch(
+            **{f.name: getattr(self, f.name).pin_memory() for f in fields(self)}
+        )
+
+    def __len__(self) -> int:
+        """Number of windows."""
+        return len(self.indices)
