@@ -5,12 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from data.batches import BOS_ID, EOS_ID, PAD_ID
+from data.batches import BOS_ID, EOS_ID
 from lightning_modules.cache import Cache
-from lightning_modules.masks import AttentionMask
+from lightning_modules.continuation import EncoderDecoderContinuation, select_rows
+from lightning_modules.sampling import NEVER_GENERATED, generate
 from lightning_modules.transformer import EncoderDecoder
-
-NEVER_GENERATED = [PAD_ID, BOS_ID]
 
 
 def length_limit(model: EncoderDecoder, source_lengths: Tensor, longest: int | None) -> int:
@@ -34,26 +33,11 @@ def greedy_search(
     Returns:
         Token ids of each row, without special tokens.
     """
-    memory, memory_mask = model.encode(source, source_lengths)
-    cache = Cache(len(model.decoder.blocks))
-    rows = torch.arange(len(source), device=source.device)
-    token = torch.full_like(rows, BOS_ID)
-    output: list[list[int]] = [[] for _ in range(len(source))]
-    for _ in range(length_limit(model, source_lengths, longest)):
-        states = model.decode(token[:, None], memory=memory, memory_mask=memory_mask, cache=cache)
-        logits = model.logits(states[:, -1])
-        logits[:, NEVER_GENERATED] = -math.inf
-        token = logits.argmax(-1)
-        alive = (token != EOS_ID).nonzero().flatten()
-        if len(alive) < len(token):
-            rows, token, memory_mask = rows[alive], token[alive], _select(memory_mask, alive)
-            memory = memory[alive]
-            cache.select(alive)
-        for row, chosen in zip(rows.tolist(), token.tolist(), strict=True):
-            output[row].append(chosen)
-        if not len(rows):
-            break
-    return output
+    return generate(
+        EncoderDecoderContinuation(model, source, source_lengths),
+        torch.full_like(source[:, :1], BOS_ID),
+        longest=length_limit(model, source_lengths, longest),
+    )
 
 
 @torch.no_grad()
@@ -77,7 +61,7 @@ def beam_search(
     search = _Beams(len(source), beam_size, length_penalty, source.device)
     memory, memory_mask = model.encode(source, source_lengths)
     repeat = torch.arange(len(source), device=source.device).repeat_interleave(beam_size)
-    memory, memory_mask = memory[repeat], _select(memory_mask, repeat)
+    memory, memory_mask = memory[repeat], select_rows(memory_mask, repeat)
     cache = Cache(len(model.decoder.blocks))
     for _ in range(length_limit(model, source_lengths, longest)):
         token = search.tokens[:, -1:]
@@ -87,7 +71,7 @@ def beam_search(
             break
         cache.select(chosen)
         if len(chosen) < len(memory):
-            memory, memory_mask = memory[chosen], _select(memory_mask, chosen)
+            memory, memory_mask = memory[chosen], select_rows(memory_mask, chosen)
     return search.best()
 
 
@@ -150,7 +134,3 @@ class _Beams:
             for row, score in zip(self.rows.tolist(), best_open.tolist(), strict=True)
         ]
         return torch.tensor(going, device=best_open.device, dtype=torch.bool).nonzero().flatten()
-
-
-def _select(mask: AttentionMask, rows: Tensor) -> AttentionMask:
-    return mask if mask.keep is None else AttentionMask(keep=mask.keep[rows], causal=mask.causal)

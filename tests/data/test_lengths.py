@@ -1,0 +1,36 @@
+"""Evaluation lengths written as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.lengths import evaluation_lengths
+
+
+def read(text: str, trained: int = 10) -> tuple[int, ...]:
+    return evaluation_lengths(text, name="data.eval_lengths", trained=trained)
+
+
+def test_multiples_and_numbers_keep_their_order() -> None:
+    assert read("1x 2x 4x 8x") == (10, 20, 40, 80)
+    assert read("80, 20,5") == (80, 20, 5)
+    assert read("1x,15") == (10, 15)
+    assert read("32") == (32,)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, unique=True))
+def test_what_is_written_is_read(lengths: list[int]) -> None:
+    assert read(",".join(map(str, lengths))) == tuple(lengths)
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "x", "0x", "2.5x", "1x twice", "x2", "1e3", "²"])
+def test_what_is_no_length_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match=r"data\.eval_lengths=.*neither a whole number above 0"):
+        read(text)
+
+
+def test_nothing_and_twice_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"data\.eval_lengths is empty: give lengths"):
+        read(" , ")
+    with pytest.raises(ValueError, match=r"names the length 20 twice"):
+        read("2x 20")
