@@ -51,7 +51,7 @@ class Divergence(Callback):
     """Ends training at the first update whose loss is not finite or over a bound.
 
     Args:
-        bound: the highest training loss that is no divergence, in nats per token.
+        bound: the highest training loss that is no divergence, in the units of the loss.
     """
 
     def __init__(self, bound: float) -> None:
@@ -69,7 +69,7 @@ class Divergence(Callback):
 class LearningCurve(Callback):
     """Keeps the learning curve as CSV and counts what was learned from.
 
-    A row is the mean training loss since the last row (nats per target token), the learning rate,
+    A row is the mean training loss since the last row (per target), the learning rate,
     the validation loss where one was measured at this step, and the seconds of training so far
     without validation. The file is always whole: it is rewritten at each validation and at the end.
 
@@ -78,7 +78,7 @@ class LearningCurve(Callback):
         max_steps: updates of the run; the curve gets about 200 rows.
 
     Attributes:
-        target_tokens: targets learned from so far, on any device.
+        n_targets: targets learned from so far, on any device.
         seconds: seconds of training up to the last row, without validation.
         validation_seconds: seconds of validation so far.
     """
@@ -89,7 +89,7 @@ class LearningCurve(Callback):
         self.rows: list[dict[str, Any]] = []
         self.losses: list[Tensor] = []  # left where they are: reading one would hold up a GPU
         self.lr = 0.0
-        self.target_tokens: Any = 0
+        self.n_targets: Any = 0
         self.validation_seconds = 0.0
         self.seconds = 0.0
         self._started = 0.0
@@ -106,8 +106,8 @@ class LearningCurve(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Count the tokens, and add a row when one is due."""
-        self.target_tokens = self.target_tokens + batch.target_lengths.sum()
+        """Count the targets, and add a row when one is due."""
+        self.n_targets = self.n_targets + batch.n_targets
         self.losses.append(trainer.callback_metrics["train/loss"])
         step = trainer.global_step
         if step % self.every == 0 and step > self._last_step():
@@ -161,19 +161,30 @@ class LearningCurve(Callback):
         )
 
 
-class Hypotheses(Callback):
-    """Collects what the module predicts, by the position of each pair in its split."""
+class Predictions(Callback):
+    """Collects what a module predicts, by the position of each row in its split."""
 
     def __init__(self) -> None:
         self.by_index: dict[int, list[int]] = {}
 
+    @staticmethod
+    def of(trainer: Trainer) -> "Predictions":
+        """The one that this Trainer carries."""
+        return next(c for c in trainer.callbacks if isinstance(c, Predictions))  # type: ignore[attr-defined]
+
+    def collect(self, module: LightningModule, loader: Any, *, count: int) -> list[list[int]]:
+        """The predictions for a whole split, `count` rows, in its own order."""
+        self.by_index.clear()
+        self.trainer.predict(module, loader, return_predictions=False)
+        assert sorted(self.by_index) == list(range(count)), "a row was not predicted"
+        return [self.by_index[index] for index in range(count)]
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Remember whose it is."""
+        self.trainer = trainer
+
     def on_predict_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        """Keep the token ids of one batch."""
+        """Keep what was predicted for one batch."""
         self.by_index.update(zip(batch.indices.tolist(), outputs, strict=True))
-
-    def in_order(self, count: int) -> list[list[int]]:
-        """The token ids of the whole split, `count` sentences, in its own order."""
-        assert sorted(self.by_index) == list(range(count)), "a sentence was not decoded"
-        return [self.by_index[index] for index in range(count)]

@@ -20,12 +20,16 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Command:
-    """One command: a line of help, its usage, what adds its arguments, what runs it."""
+    """One command: a line of help, its usage, what adds its arguments, what runs it.
+
+    Where it `configures`, it also takes a flag for every name of a config.
+    """
 
     help: str
     usage: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: str
+    configures: bool = True
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,28 +64,33 @@ def _parse(words: list[str]) -> argparse.Namespace:
         )
         if words[:1] == [name]:
             command.arguments(sub)
+            if command.configures:
+                _config_flags(sub, words[1:])
     arguments, rest = parser.parse_known_args(words)
     if rest:
-        _refuse(rest[0])
+        _refuse(rest[0], words[1:])
     return arguments
 
 
-def _refuse(word: str) -> NoReturn:
+def _refuse(word: str, words: list[str]) -> NoReturn:
     name = word.partition("=")[0].removeprefix("--")
     if "." in name and word.startswith("--"):
         from ablations.config import parse_value
+        from ablations.study import task_asked_for
 
-        parse_value(name, "")
+        parse_value(name, "", task=task_asked_for(words))
     raise ValueError(f"unrecognised argument {word!r}; see 'ablate COMMAND --help'")
 
 
-def _config_flags(parser: argparse.ArgumentParser) -> None:
+def _config_flags(parser: argparse.ArgumentParser, words: list[str]) -> None:
     from ablations.config import paths
     from ablations.describe import describe_paths, values_of
+    from ablations.study import task_asked_for
 
-    about = describe_paths()
+    task = task_asked_for(words)
+    about = describe_paths(task)
     groups: dict[str, argparse._ArgumentGroup] = {}
-    for path, kind in paths().items():
+    for path, kind in paths(task).items():
         section = path.partition(".")[0]
         if section not in groups:
             groups[section] = parser.add_argument_group(section)
@@ -101,10 +110,21 @@ def _runs_flag(parser: argparse.ArgumentParser) -> None:
 def _study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="a study file, or the name of a shipped study")
     _runs_flag(parser)
-    _config_flags(parser)
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
+    _config_files(parser)
+    _runs_flag(parser)
+    _no_wandb(parser)
+
+
+def _check(parser: argparse.ArgumentParser) -> None:
+    _config_files(parser)
+    parser.add_argument("--only", default="", metavar="IDS", help="such as A5,P3 (all checks)")
+    _format_flag(parser)
+
+
+def _config_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         type=Path,
@@ -113,9 +133,6 @@ def _run(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="YAML or JSON, dotted or nested names; later files win, and flags win over files",
     )
-    _runs_flag(parser)
-    _no_wandb(parser)
-    _config_flags(parser)
 
 
 def _no_wandb(parser: argparse.ArgumentParser) -> None:
@@ -133,19 +150,22 @@ def _sweep(parser: argparse.ArgumentParser) -> None:
 def _status(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", nargs="?", help="a study file, or the name of a shipped study")
     _runs_flag(parser)
-    _config_flags(parser)
 
 
 def _table(parser: argparse.ArgumentParser) -> None:
     _study(parser)
     parser.add_argument("--metric", help="the metric shown (the study's)")
     parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
-    parser.add_argument(
-        "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
-    )
+    _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="draw effects and learning curves there"
+    )
+
+
+def _format_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
     )
 
 
@@ -178,7 +198,15 @@ COMMANDS = {
         "status",
     ),
     "table": Command("Compare the levels of a study in a table", STUDY_USAGE, _table, "table"),
-    "axes": Command("List every axis, its levels and the constraints", "", _nothing, "axes"),
+    "check": Command(
+        "Measure on an untrained model what needs no training, claim by claim",
+        "[--config FILE] [options] [--DOTTED.NAME VALUE ...]",
+        _check,
+        "check_claims",
+    ),
+    "axes": Command(
+        "List every axis, its levels and the constraints", "", _nothing, "axes", configures=False
+    ),
 }
 
 if __name__ == "__main__":

@@ -5,25 +5,20 @@ import shlex
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ablations.config import check, config_from_flat, paths
+from ablations.config import RunConfig, check, config_from_flat
 from ablations.identity import LOCATION_PATHS
 from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
 from ablations.study import load_study, read_mapping
-from data.corpus import TranslationData, list_test_splits, validate
 
 
 def run(arguments: Namespace) -> int:
     """Train one cell and print its result."""
-    flat: dict[str, Any] = {}
-    for file in arguments.config:
-        flat |= _read_config(file)
-    config = config_from_flat(_located({**flat, **_overrides(arguments)}))
-    check(config)
-    validate(config.data)
+    config = _config(arguments)
+    config.task.value.validate(config.data)
     from ablations.run import run_cell
     from ablations.tracking import Tracker
 
@@ -36,7 +31,8 @@ def run(arguments: Namespace) -> int:
     )
     print(f"{result['id']}  {result['status']}  {arguments.runs / result['id'] / 'result.json'}")
     for row in result["metrics"]:
-        print(f"  {row['split']:<20} {row['metric']:<26} {row['value']:<12.6g} {row['signature']}")
+        split = row["split"] if row["length"] is None else f"{row['split']}@{row['length']}"
+        print(f"  {split:<20} {row['metric']:<26} {row['value']:<12.6g} {row['signature']}")
     return 0
 
 
@@ -66,7 +62,7 @@ def sweep(arguments: Namespace) -> int:
     cells = _plan(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        _prepare({cell.config.data for cell in missing}, arguments.runs)
+        _prepare(missing, arguments.runs)
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
         from ablations.launch import launch
 
@@ -122,7 +118,7 @@ def table(arguments: Namespace) -> int:
         baseline=study.baseline,
         seeds=study.seeds,
         metric=arguments.metric or study.metric,
-        split=arguments.split or study.split or list_test_splits(first.data)[0],
+        split=arguments.split or study.split or first.task.value.test_splits(first.data)[0],
         expected=pandas.DataFrame(cells.rows()),
         command=_command("sweep", arguments),
     )
@@ -144,6 +140,21 @@ def table(arguments: Namespace) -> int:
     return 0
 
 
+def check_claims(arguments: Namespace) -> int:
+    """Check the claims that need no training; 1 when a check could not run."""
+    config = _config(arguments)
+    from ablations.checks.check import Verdict, run_checks, select
+    from ablations.checks.register import CHECKS
+    from ablations.checks.report import FORMATS
+
+    results = list(run_checks(config, select(CHECKS, arguments.only)))
+    print(FORMATS[arguments.format](results))
+    crashed = [result for result in results if result.outcome.verdict is Verdict.crashed]
+    for result in crashed:
+        print(f"{result.check.id} could not run:\n{result.error}", file=sys.stderr)
+    return 1 if crashed else 0
+
+
 def axes(arguments: Namespace) -> int:
     """List what exists: axes with their levels, then the constraints."""
     from ablations.describe import describe_axes
@@ -153,14 +164,16 @@ def axes(arguments: Namespace) -> int:
     return 0
 
 
-def _prepare(sources: set[TranslationData], runs_dir: Path) -> None:
-    """Check the data and train the vocabularies, before any worker starts."""
-    for data in sources:
-        validate(data)
-    from data.translation import TranslationDataModule
+def _prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
+    """Read the data, train the vocabularies and refuse what can't work, before a worker starts."""
+    configs = [cell.config for cell in cells]
+    for config in {config.data: config for config in configs}.values():
+        config.task.value.validate(config.data)
+    from ablations.task_runs.registry import make_task_run
 
-    for data in sources:
-        TranslationDataModule(data, seed=1, cache_dir=runs_dir / ".cache").prepare_data()
+    kinds = {(c.data, c.variant, c.design.position, c.dims.max_length): c for c in configs}
+    for config in kinds.values():
+        make_task_run(config, cache_dir=runs_dir / ".cache")
 
 
 def _plan(arguments: Namespace) -> Plan:
@@ -168,8 +181,20 @@ def _plan(arguments: Namespace) -> Plan:
     return make_plan(load_study(arguments.study, overrides=overrides))
 
 
+def _config(arguments: Namespace) -> RunConfig:
+    """The config of files and flags; one that has no meaning is refused."""
+    flat: dict[str, Any] = {}
+    for file in arguments.config:
+        flat |= _read_config(file)
+    config = config_from_flat(_located({**flat, **_overrides(arguments)}))
+    check(config)
+    return config
+
+
 def _overrides(arguments: Namespace) -> dict[str, Any]:
-    return {path: value for path, value in vars(arguments).items() if path in paths()}
+    """What the flags say of a config: their names hold a dot, save two."""
+    own = ("task", "seed")
+    return {path: v for path, v in vars(arguments).items() if "." in path or path in own}
 
 
 def _located(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,18 +7,12 @@ from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
-from ablations.identity import canonical_text, identity
-from data.corpus import TranslationData
+from ablations.identity import canonical_text, identity, unsaid
+from ablations.tasks import Task
 from lightning_modules.design import Design, Dims, violated
 from lightning_modules.optimization import Optim
 
 Scalar = str | int | float | bool
-
-
-class Task(Enum):
-    """What is trained. A member's value is the class that describes its data."""
-
-    translation = TranslationData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +44,7 @@ class RunConfig:
 
     Attributes:
         task: what is trained.
+        variant: the task's own choices.
         design: the level of each design axis.
         dims: sizes of the model.
         optim: how the weights are updated.
@@ -59,20 +54,27 @@ class RunConfig:
     """
 
     task: Task = Task.translation
+    variant: Any = field(default_factory=Task.translation.value.variant)
     design: Design = field(default_factory=Design)
     dims: Dims = field(default_factory=Dims)
     optim: Optim = field(default_factory=Optim)
-    data: TranslationData = field(default_factory=TranslationData)
+    data: Any = field(default_factory=Task.translation.value.data)
     budget: Budget = field(default_factory=Budget)
     seed: int = 1
+
+
+@cache
+def sections(task: Task = Task.translation) -> dict[str, type]:
+    """The fields of a config of this task, with the type of each."""
+    own = {"data": task.value.data, "variant": task.value.variant}
+    return {**get_type_hints(RunConfig), **own}
 
 
 @cache
 def paths(task: Task = Task.translation) -> dict[str, type]:
     """Every dotted name of a config of this task, with the type of its value."""
     found: dict[str, type] = {}
-    for name, kind in get_type_hints(RunConfig).items():
-        section = task.value if name == "data" else kind
+    for name, section in sections(task).items():
         if is_dataclass(section):
             hints = get_type_hints(section)
             found.update({f"{name}.{f.name}": hints[f.name] for f in fields(section)})
@@ -109,14 +111,14 @@ def config_from_flat(flat: Mapping[str, Any], *, base: RunConfig | None = None) 
     """
     start = base if base is not None else RunConfig()
     task = parse_value("task", flat.get("task", start.task))
-    sections: dict[str, dict[str, Any]] = {}
+    parsed: dict[str, dict[str, Any]] = {}
     for path, value in flat.items():
         section, _, name = path.rpartition(".")
-        sections.setdefault(section, {})[name] = parse_value(path, value, task=task)
-    changes = sections.pop("", {})
+        parsed.setdefault(section, {})[name] = parse_value(path, value, task=task)
+    changes = parsed.pop("", {})
     if task is not start.task:
-        changes["data"] = task.value()
-    for section, values in sections.items():
+        changes |= {"data": task.value.data(), "variant": task.value.variant()}
+    for section, values in parsed.items():
         changes[section] = replace(changes.get(section, getattr(start, section)), **values)
     return replace(start, **changes)
 
@@ -150,12 +152,25 @@ def canonical(config: RunConfig) -> str:
 
     What goes without saying is left out: see `ablations.identity.unsaid`.
     """
-    return canonical_text(flatten(config))
+    return canonical_text(_said(config))
 
 
 def run_id(config: RunConfig, data_fingerprint: str) -> str:
     """The identity of a run: 12 hexadecimal digits of what it computes and on what data."""
-    return identity(flatten(config), data_fingerprint)
+    return identity(_said(config), data_fingerprint)
+
+
+def _said(config: RunConfig) -> dict[str, Scalar]:
+    """The config by dotted names, without most of what goes without saying."""
+    parts = [_said_part(config.task.name, name, part) for name, part in vars(config).items()]
+    return {path: value for part in parts for path, value in part.items()}
+
+
+@lru_cache(maxsize=4096)
+def _said_part(task: str, name: str, part: Any) -> dict[str, Scalar]:
+    known = unsaid(task)
+    values = _flat_part(name, part).items()
+    return {path: value for path, value in values if path not in known or known[path] != value}
 
 
 def check(config: RunConfig) -> None:
@@ -164,9 +179,15 @@ def check(config: RunConfig) -> None:
     Raises:
         ValueError: the sentence of the first violated constraint.
     """
-    sentences = violated(config.design, config.dims, config.optim)
-    if sentences:
+    if sentences := refusals(config):
         raise ValueError(sentences[0])
+
+
+def refusals(config: RunConfig) -> list[str]:
+    """The sentence of each constraint that this combination violates; empty when it is legal."""
+    sentences = violated(config.design, config.dims, config.optim)
+    own = config.task.value.refusal(config.variant, config.data)
+    return [*sentences, own] if own else sentences
 
 
 _KINDS: dict[type, str] = {

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from enum import Enum
-from typing import get_type_hints
 
 import docstring_parser
 
-from ablations.config import RunConfig, flatten, paths
+from ablations.config import RunConfig, config_from_flat, flatten, paths, sections
+from ablations.tasks import Task
 from lightning_modules.axis import Axis
 from lightning_modules.design import AXES, CONSTRAINTS
 
@@ -19,16 +19,16 @@ def summary(kind: type) -> str:
     return re.split(r": `|\.\s|\.$", inspect.getdoc(kind) or "", maxsplit=1)[0]
 
 
-def describe_paths() -> dict[str, str]:
-    """One line on every dotted name of a config: what it is, and its default."""
+def describe_paths(task: Task = Task.translation) -> dict[str, str]:
+    """One line on every dotted name of a config of this task: what it is, and its default."""
     described = _attributes(RunConfig)
-    for name, section in get_type_hints(RunConfig).items():
+    for name, section in sections(task).items():
         if isinstance(section, type) and is_dataclass(section):
             own = _attributes(section)
             described.update({f"{name}.{field}": text for field, text in own.items()})
-    defaults = flatten(RunConfig())
+    defaults = flatten(config_from_flat({"task": task}))
     lines = {}
-    for path, kind in paths().items():
+    for path, kind in paths(task).items():
         about = summary(kind) if issubclass(kind, Axis) else described.get(path, "")
         lines[path] = f"{about.rstrip('.')} (default: {str(defaults[path]) or 'empty'})".strip()
     return lines

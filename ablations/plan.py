@@ -1,21 +1,20 @@
 """From a study to its cells: each one legal, each one once, each with its identity."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ablations.config import RunConfig, Scalar, check, config_from_flat, plain, run_id
+from ablations.config import RunConfig, Scalar, check, config_from_flat, flatten, refusals, run_id
 from ablations.study import Arrangement, Study
-from data.corpus import TranslationData, fingerprint
-from lightning_modules.design import violated
 
 if TYPE_CHECKING:
     import pandas
 
 Changes = dict[str, Scalar]
 COST_PATHS = (
+    "task",
     "dims.d_model",
     "dims.d_ff",
     "dims.n_encoder_layers",
@@ -23,6 +22,11 @@ COST_PATHS = (
     "data.source",
     "data.vocabulary_size",
     "data.tokens_per_batch",
+    "data.batch_size",
+    "data.lookback",
+    "data.task",
+    "variant.model",
+    "variant.tokens",
     "optim.accumulate",
 )
 
@@ -76,14 +80,13 @@ class Plan:
         ]
 
 
-def make_plan(
-    study: Study, *, data_fingerprint: Callable[[TranslationData], str] = fingerprint
-) -> Plan:
+def make_plan(study: Study, *, data_fingerprint: Callable[[Any], str] | None = None) -> Plan:
     """List the cells of a study.
 
     Args:
         study: what is studied.
-        data_fingerprint: identifies the content of the data, asked once for each data config.
+        data_fingerprint: identifies the content of the data, asked once for each data config;
+            the task's own unless given.
 
     Raises:
         ValueError: the baseline breaks a constraint, or its data cannot be found.
@@ -94,17 +97,17 @@ def make_plan(
     legal: list[tuple[Changes, RunConfig]] = []
     for changes in _all_changes(study):
         config = config_from_flat(changes, base=baseline)
-        sentences = violated(config.design, config.dims, config.optim)
-        if sentences:
+        if sentences := refusals(config):
             plan.dropped.append((changes, sentences[0]))
         else:
             legal.append((changes, config))
-    fingerprints: dict[TranslationData, str] = {}
+    identify = data_fingerprint or baseline.task.value.fingerprint
+    fingerprints: dict[Any, str] = {}
     seen: set[str] = set()
     for seed, (changes, unseeded) in product(study.seeds, legal):
         config = replace(unseeded, seed=seed)
         if config.data not in fingerprints:
-            fingerprints[config.data] = data_fingerprint(config.data)
+            fingerprints[config.data] = identify(config.data)
         cell = Cell(id=run_id(config, fingerprints[config.data]), config=config, changes=changes)
         if cell.id in seen:
             plan.merged.append(({**changes, "seed": seed}, cell.id))
@@ -130,19 +133,25 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
         return None
     runs = frame[frame["status"] == "finished"].drop_duplicates("run")
     runs = runs.assign(per_step=runs["seconds_total"] / runs["steps"])
-    per_step = runs.groupby(list(COST_PATHS))["per_step"].mean().to_dict()
+    columns = [path for path in COST_PATHS if path in runs]
+    per_step = runs.groupby(columns, dropna=False)["per_step"].mean().to_dict()
+    by_size = {
+        _size(dict(zip(columns, key, strict=True))): cost  # type: ignore[call-overload]
+        for key, cost in per_step.items()
+    }
     total = 0.0
     for cell in cells:
-        size = tuple(_value(cell.config, path) for path in COST_PATHS)
-        if size not in per_step:
+        size = _size(flatten(cell.config))
+        if size not in by_size:
             return None
-        total += per_step[size] * cell.config.budget.max_steps
+        total += by_size[size] * cell.config.budget.max_steps
     return total
 
 
-def _value(config: RunConfig, path: str) -> Scalar:
-    section, name = path.split(".")
-    return plain(getattr(getattr(config, section), name))
+def _size(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the cost of an update depends on; None where a task has no such number."""
+    known = (values.get(path) for path in COST_PATHS)
+    return tuple(None if value is None or value != value else value for value in known)
 
 
 def _all_changes(study: Study) -> Iterator[Changes]:

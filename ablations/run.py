@@ -13,20 +13,17 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.loggers import Logger
 
-from ablations.callbacks import AverageLast, Divergence, Hypotheses, LearningCurve
+from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions
 from ablations.config import RunConfig, check, nested, run_id
 from ablations.files import create_once, write_atomically
 from ablations.ledger import SCHEMA
 from ablations.record import circumstances
-from ablations.weights import build_module, save_weights
-from data.text_scores import score
-from data.translation import TranslationDataModule, fingerprint
+from ablations.task_runs.registry import make_task_run
+from ablations.weights import save_weights
 from lightning_modules.optimization import Precision
 
 if TYPE_CHECKING:
     from ablations.tracking import Tracker
-
-SIGNATURES = {"loss": "nats per target token", "accuracy": "teacher-forced, per target token"}
 
 
 def run_cell(
@@ -59,7 +56,7 @@ def run_cell(
         KeyboardInterrupt: Ctrl-C; nothing is recorded.
     """
     check(config)
-    identity = run_id(config, fingerprint(config.data))
+    identity = run_id(config, config.task.value.fingerprint(config.data))
     result_file = runs_dir / identity / "result.json"
     if not result_file.exists():
         _check_hardware(config)
@@ -109,30 +106,32 @@ class _Run:
         self.progress = progress
         self.started, self.clock = _now(), time.perf_counter()
         write_atomically(folder / "config.json", json.dumps(nested(config), indent=1))
-        self.data = TranslationDataModule(config.data, seed=config.seed, cache_dir=cache_dir)
-        self.data.setup()
+        self.part = make_task_run(config, cache_dir=cache_dir)
         pl.seed_everything(config.seed, verbose=False)
-        self.module = build_module(config, self.data.vocabulary_size)
+        self.module = self.part.build(config, self.part.facts)
         self.curve = LearningCurve(folder / "learning_curve.csv", max_steps=config.budget.max_steps)
         self.divergence = Divergence(config.budget.divergence_loss)
         self.metrics: list[dict[str, Any]] = []
 
     def finish(self, logger: Logger | None) -> dict[str, Any]:
         """Train, evaluate unless diverged, and return the record."""
-        trainer = self._trainer(logger)
-        trainer.fit(self.module, self.data)
+        steps = 0
+        if not self.part.fit_without_training(self.module):
+            trainer = self._trainer(logger)
+            trainer.fit(self.module, self.part.data)
+            steps = trainer.global_step
         evaluation_started = time.perf_counter()
         if self.divergence.step is None:
             save_weights(
                 self.folder / "weights.pt",
                 self.module,
                 config=self.config,
-                vocabulary_size=self.data.vocabulary_size,
-                tokenizer_hash=self.data.tokenizer.hash,
+                facts=self.part.facts,
+                tokenizer_hash=self.part.tokenizer_hash,
             )
             self._evaluate()
         evaluated = time.perf_counter() - evaluation_started
-        return self._record(trainer.global_step, evaluated + self.curve.validation_seconds)
+        return self._record(steps, evaluated + self.curve.validation_seconds)
 
     def _trainer(self, logger: Logger | None) -> pl.Trainer:
         optim, budget = self.config.optim, self.config.budget
@@ -165,57 +164,33 @@ class _Run:
         }
 
     def _evaluate(self) -> None:
-        """Losses, accuracies and texts of all splits, with the weights as they are."""
-        hypotheses = Hypotheses()
+        """All that the task measures, with the weights as they are."""
         trainer = pl.Trainer(
-            **self._common(), logger=False, callbacks=[hypotheses], enable_progress_bar=False
+            **self._common(), logger=False, callbacks=[Predictions()], enable_progress_bar=False
         )
-        loader = self.data.val_dataloader()
-        self._add("validation", trainer.validate(self.module, loader, verbose=False)[0])
-        for split in self.data.test_splits:
-            loader = self.data.test_dataloader(split)
-            self._add(split, trainer.test(self.module, loader, verbose=False)[0])
-            hypotheses.by_index.clear()
-            loader = self.data.predict_dataloader(split)
-            trainer.predict(self.module, loader, return_predictions=False)
-            self._score(split, hypotheses)
-
-    def _score(self, split: str, hypotheses: Hypotheses) -> None:
-        references = self.data.references(split)
-        ids = hypotheses.in_order(len(references))
-        texts = [self.data.tokenizer.decode(sentence) for sentence in ids]
-        content = "".join(f"{text}\n" for text in texts)
-        write_atomically(self.folder / "hypotheses" / f"{split}.txt", content)
-        for item in score(texts, references, language=self.config.data.target_language):
-            self.metrics.append({"split": split, "length": None, **vars(item)})
-
-    def _add(self, split: str, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            metric = name.rpartition("/")[2]
-            row = {"split": split, "length": None, "metric": metric, "value": float(value)}
-            self.metrics.append({**row, "signature": SIGNATURES[metric]})
+        self.metrics += self.part.evaluate(trainer, self.module, self.folder)
 
     def _record(self, steps: int, evaluated: float) -> dict[str, Any]:
-        target_tokens, trained = int(self.curve.target_tokens), self.curve.seconds
+        n_targets, trained = int(self.curve.n_targets), self.curve.seconds
         return {
             "schema": SCHEMA,
             "id": self.identity,
             "status": "finished" if self.divergence.step is None else "diverged",
             "diverged_at_step": self.divergence.step,
             "config": nested(self.config),
-            "data_fingerprint": fingerprint(self.config.data),
-            "tokenizer_hash": self.data.tokenizer.hash,
-            "data_report": self.data.report,
+            "data_fingerprint": self.config.task.value.fingerprint(self.config.data),
+            "tokenizer_hash": self.part.tokenizer_hash,
+            "data_report": self.part.data.report,
             "metrics": self.metrics,
             "parameters": sum(p.numel() for p in self.module.parameters() if p.requires_grad),
             "steps": steps,
-            "target_tokens": target_tokens,
+            "target_tokens": n_targets,
             "seconds": {
                 "train": trained,
                 "evaluate": evaluated,
                 "total": time.perf_counter() - self.clock,
             },
-            "tokens_per_second": target_tokens / trained,
+            "tokens_per_second": n_targets / trained if trained else 0.0,
             **circumstances(self.config),
             "started": self.started,
             "ended": _now(),

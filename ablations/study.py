@@ -1,16 +1,18 @@
 """Study files: a named table or a W&B grid, read by one parser into one Study."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ablations.config import Scalar, Task, parse_value, plain
+from ablations.config import Scalar, parse_value, plain
+from ablations.tasks import Task
 
 TABLES = resources.files("ablations") / "tables"
 STUDY_KEYS = ("name", "description", "base", "design", "axes", "seeds", "metric", "split")
@@ -35,7 +37,7 @@ class Study:
         arrangement: one factor at a time, or every combination.
         axes: dotted name to levels; the first level is the baseline.
         seeds: the same in every cell, so that cells are compared in pairs.
-        metric: the table's main metric.
+        metric: the table's main metric; empty means the task's own.
         split: the split the table shows; empty means the first test split of the data.
     """
 
@@ -45,7 +47,7 @@ class Study:
     arrangement: Arrangement = Arrangement.one_factor_at_a_time
     axes: Mapping[str, tuple[Scalar, ...]]
     seeds: tuple[int, ...] = (1,)
-    metric: str = "bleu"
+    metric: str = ""
     split: str = ""
 
     @property
@@ -69,20 +71,47 @@ def load_study(name_or_path: str, *, overrides: Mapping[str, Any] | None = None)
     Raises:
         ValueError: no such study, or a key, name, value or level in it that is not legal.
     """
-    path = Path(name_or_path)
-    if path.is_file():
-        text = path.read_text(encoding="utf-8")
-    elif name_or_path in shipped_studies():
-        text = (TABLES / f"{name_or_path}.yaml").read_text(encoding="utf-8")
-    else:
+    text = _study_text(name_or_path)
+    if text is None:
         raise ValueError(
             f"{name_or_path!r} is neither a file nor a shipped study; shipped: "
             f"{', '.join(shipped_studies())}"
         )
+    name = Path(name_or_path).stem
     try:
-        return parse_study(read_mapping(text), name=path.stem, overrides=overrides or {})
+        return parse_study(read_mapping(text), name=name, overrides=overrides or {})
     except ValueError as error:
         raise ValueError(f"{name_or_path}: {error}") from None
+
+
+def task_asked_for(words: Sequence[str]) -> Task:
+    """The task that a command line is about: by its flag, else by the file that it names.
+
+    Raises:
+        ValueError: the flag names no task. What is wrong with a file is said when it is read.
+    """
+    for word, following in pairwise([*words, ""]):
+        if word == "--task" or word.startswith("--task="):
+            return parse_value("task", word.partition("=")[2] or following)
+    for word in words:
+        text = _study_text(word.removeprefix("--config="))
+        try:
+            content = read_mapping(text or "")
+            grid = (content.get("parameters") or {}).get("task") or {}
+            named = (content.get("base") or {}).get("task") or grid.get("value")
+            return parse_value("task", named or content["task"])
+        except (ValueError, AttributeError, KeyError):
+            continue
+    return Task.translation
+
+
+def _study_text(name_or_path: str) -> str | None:
+    """The content of a file or of a shipped study; None where there is neither."""
+    if Path(name_or_path).is_file():
+        return Path(name_or_path).read_text(encoding="utf-8")
+    if name_or_path in shipped_studies():
+        return (TABLES / f"{name_or_path}.yaml").read_text(encoding="utf-8")
+    return None
 
 
 def read_mapping(text: str) -> dict[str, Any]:
@@ -132,7 +161,7 @@ def _study_fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "arrangement": Arrangement(choice),
         "axes": axes,
         "seeds": content.get("seeds", [1]),
-        "metric": content.get("metric", "bleu"),
+        "metric": content.get("metric", ""),
         "split": content.get("split", ""),
     }
 
@@ -157,7 +186,7 @@ def _grid_fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "arrangement": Arrangement.factorial,
         "axes": axes,
         "seeds": seeds,
-        "metric": (content.get("metric") or {}).get("name", "bleu"),
+        "metric": (content.get("metric") or {}).get("name", ""),
     }
 
 
@@ -174,12 +203,24 @@ def _checked(study: Study) -> Study:
     fixed_axes = study.base.keys() & study.axes.keys()
     if fixed_axes:
         raise ValueError(f"{min(fixed_axes)} is both a fixed value and an axis")
+    study = _with_references(study, task)
     return replace(
         study,
+        metric=study.metric or task.value.metric,
         base={path: legal(path, value) for path, value in study.base.items()},
         axes={path: tuple(legal(path, v) for v in values) for path, values in study.axes.items()},
         seeds=tuple(dict.fromkeys(parse_value("seed", seed) for seed in study.seeds)),
     )
+
+
+def _with_references(study: Study, task: Task) -> Study:
+    """The same study with what costs seconds and every table of this task should show."""
+    told = study.base.keys() | study.axes.keys()
+    factorial = study.arrangement is Arrangement.factorial
+    if factorial or not study.axes or told & task.value.references.keys():
+        return study
+    added: dict[str, Any] = {path: list(v) for path, v in task.value.references.items()}
+    return replace(study, axes={**study.axes, **added})
 
 
 def _refuse_unknown(content: Mapping[str, Any], legal: tuple[str, ...]) -> None:

@@ -4,33 +4,23 @@ import io
 import pickle
 from pathlib import Path
 
+import pytorch_lightning as pl
 import torch
 
 from ablations.config import RunConfig, config_from_flat, flatten
 from ablations.files import write_atomically
-from lightning_modules.translation import TranslationModule
+from ablations.task_runs.base import Facts
+from ablations.task_runs.registry import TASK_RUNS
 
-KEYS = {"config", "vocabulary_size", "tokenizer_hash", "state_dict"}
-
-
-def build_module(config: RunConfig, vocabulary_size: int) -> TranslationModule:
-    """The untrained module of a config."""
-    return TranslationModule(
-        vocabulary_size=vocabulary_size,
-        design=config.design,
-        dims=config.dims,
-        optim=config.optim,
-        max_steps=config.budget.max_steps,
-        beam_size=config.budget.beam_size,
-    )
+KEYS = {"config", "facts", "tokenizer_hash", "state_dict"}
 
 
 def save_weights(
     path: Path,
-    module: TranslationModule,
+    module: pl.LightningModule,
     *,
     config: RunConfig,
-    vocabulary_size: int,
+    facts: Facts,
     tokenizer_hash: str,
 ) -> None:
     """Write the module's weights, with the names that build the module again."""
@@ -38,7 +28,7 @@ def save_weights(
     state = {name: tensor.cpu() for name, tensor in module.state_dict().items()}
     content = {
         "config": flatten(config),
-        "vocabulary_size": vocabulary_size,
+        "facts": dict(facts),
         "tokenizer_hash": tokenizer_hash,
         "state_dict": state,
     }
@@ -46,7 +36,7 @@ def save_weights(
     write_atomically(path, buffer.getvalue())
 
 
-def load_module(path: Path) -> TranslationModule:
+def load_module(path: Path) -> pl.LightningModule:
     """Build the module of a finished run, with its weights, on the CPU and in evaluation mode.
 
     Raises:
@@ -60,6 +50,7 @@ def load_module(path: Path) -> TranslationModule:
         ) from None
     if not isinstance(content, dict) or content.keys() != KEYS:
         raise ValueError(f"{path}: no weights of a run; expected {', '.join(sorted(KEYS))} inside")
-    module = build_module(config_from_flat(content["config"]), content["vocabulary_size"])
+    config = config_from_flat(content["config"])
+    module = TASK_RUNS[config.task].build(config, content["facts"])
     module.load_state_dict(content["state_dict"])
     return module.eval()

@@ -29,14 +29,19 @@ METRICS = {
     "loss": Metric(higher_is_better=False, decimals=4),
     "mse": Metric(higher_is_better=False, decimals=4),
     "mae": Metric(higher_is_better=False, decimals=4),
+    "mse_original": Metric(higher_is_better=False, decimals=4),
+    "mae_original": Metric(higher_is_better=False, decimals=4),
+    "exact_match": Metric(higher_is_better=True, decimals=4),
+    "token_accuracy": Metric(higher_is_better=True, decimals=4),
 }
 
 # Column that must hold one value in a table column -> axes that may make it differ on purpose.
 _COMPARABLE = {
     "signature": (),
     "budget.max_steps": ("budget.max_steps",),
-    "steps": ("budget.max_steps",),
+    "steps": ("budget.max_steps", "variant.model"),
     "data.tokens_per_batch": ("data.tokens_per_batch",),
+    "data.batch_size": ("data.batch_size",),
     "optim.accumulate": ("optim.accumulate",),
     "data_fingerprint": ("data.",),
     "tokenizer_hash": ("data.",),
@@ -203,8 +208,8 @@ def per_seed(arm_cells: pd.DataFrame, column: str) -> pd.Series:
 
 
 def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
-    """`value` and `signature` of the study's metric, indexed by run; whole-split rows only."""
-    whole = records[records["length"].isna()] if "length" in records else records
+    """`value` and `signature` of the study's metric, indexed by run."""
+    whole = records.assign(split=_named_splits(records))
     chosen = whole[(whole["metric"] == study.metric) & (whole["split"] == study.split)]
     if chosen.empty and (records["status"] == "finished").any():
         found = whole.loc[whole["metric"].notna(), ["metric", "split"]].drop_duplicates()
@@ -218,3 +223,11 @@ def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
             f"run {doubled.iloc[0]} has {study.metric} on {study.split} twice; remove one record"
         )
     return chosen.set_index("run")[["value", "signature"]]
+
+
+def _named_splits(records: pd.DataFrame) -> pd.Series:
+    """The split of each row, with the length where only a part was measured: `test@8`."""
+    if "length" not in records:
+        return records["split"]
+    lengths = records["length"].map(lambda length: f"@{length:g}", na_action="ignore")
+    return records["split"] + lengths.fillna("")

@@ -31,6 +31,11 @@ class TranslationBatch:
     target_lengths: Tensor
     indices: Tensor
 
+    @property
+    def n_targets(self) -> Tensor | int:
+        """Targets that the loss counts."""
+        return self.target_lengths.sum()
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "TranslationBatch":
         """The same batch on another device."""
         moved = {
@@ -105,6 +110,11 @@ class SequenceBatch:
     lengths: Tensor
     prompt_lengths: Tensor
     indices: Tensor
+
+    @property
+    def n_targets(self) -> Tensor | int:
+        """Targets that the loss counts."""
+        return self.loss_mask.sum()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "SequenceBatch":
         """The same batch on another device."""
@@ -184,6 +194,11 @@ class ForecastingBatch:
     past_time: Tensor
     future_time: Tensor
     indices: Tensor
+
+    @property
+    def n_targets(self) -> Tensor | int:
+        """Values that the loss counts."""
+        return self.future.numel()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "ForecastingBatch":
         """The same batch on another device."""

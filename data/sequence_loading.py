@@ -128,6 +128,11 @@ class SequenceDataModule(LightningDataModule):
         """Items of each test set, in the order of the setting."""
         return test_lengths(self.data)
 
+    def targets(self, length: int) -> list[list[int]]:
+        """The right answers of a test set, token ids in the order of its `indices`."""
+        blocks = draw_splits(self.data)[f"test_{length}"]
+        return [row for _, target in blocks for row in _token_ids(target).tolist()]
+
     @property
     def report(self) -> dict[str, Any]:
         """What was drawn, as plain values: examples of each split, by source tokens."""

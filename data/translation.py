@@ -208,6 +208,12 @@ class TranslationDataModule(LightningDataModule):
             },
         }
 
+    @property
+    def longest_sentence(self) -> int:
+        """Tokens of the longest sentence on either side of any split, its end or start included."""
+        splits = self._ready().splits.values()
+        return max(length for split in splits for pair in split.lengths() for length in pair)
+
     def references(self, split: str) -> list[str]:
         """The target sentences of a split, as they stand in the file, in file order."""
         return [target for _, target in self._split(split).pairs]

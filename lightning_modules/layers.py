@@ -1,6 +1,7 @@
 """Attention and the Transformer block. They read slots and never ask which level a slot holds."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import torch.nn.functional as F
@@ -12,6 +13,9 @@ from lightning_modules.cache import LayerCache
 from lightning_modules.design import Design, Dims
 from lightning_modules.masks import AttentionMask
 from lightning_modules.placement import Placement
+
+# Told the scores, which keys are allowed (None where all are), and the weights.
+Observer = Callable[[Tensor, Tensor | None, Tensor], None]
 
 
 def attention_weights(scores: Tensor, allowed: Tensor | None, design: Design) -> Tensor:
@@ -56,16 +60,20 @@ class Attention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
     The fused kernel is used wherever it computes the same function; the explicit path where
-    the design needs the weights.
+    the design, or an observer, needs the weights.
 
     Args:
         design: the choices.
         dims: the sizes.
         n_branches: residual branches in the stack.
+
+    Attributes:
+        observer: told the weights of every forward pass; None where nobody looks.
     """
 
     def __init__(self, design: Design, dims: Dims, *, n_branches: int) -> None:
         super().__init__()
+        self.observer: Observer | None = None
         self.design, self.dims = design, dims
         self.scale: float = design.attention_scale(dims.d_key)
         self.n_shared: int = design.head_sharing(dims.n_heads, dims.n_key_value_heads)
@@ -114,7 +122,10 @@ class Attention(nn.Module):
         if bias is not None:
             scores = scores + bias.to(scores.dtype)
         allowed = mask.allowed(query.shape[2], key.shape[2], query.device)
-        return attention_weights(scores, allowed, self.design)
+        weights = attention_weights(scores, allowed, self.design)
+        if self.observer is not None:
+            self.observer(scores, allowed, weights)
+        return weights
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: AttentionMask
@@ -123,7 +134,7 @@ class Attention(nn.Module):
             group = self.dims.n_heads // self.n_shared
             key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
         drops = self.training and self.dims.attention_dropout > 0
-        if self.design.mask.fusable and not drops:
+        if self.design.mask.fusable and not drops and self.observer is None:
             return fused_attention(query, key, value, bias=bias, mask=mask, scale=self.scale)
         weights = self.weights(query, key, bias=bias, mask=mask)
         return F.dropout(weights, self.dims.attention_dropout, self.training) @ value

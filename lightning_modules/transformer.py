@@ -177,3 +177,45 @@ class EncoderDecoder(nn.Module):
     def logits(self, states: Tensor) -> Tensor:
         """States `(…, width)` to logits `(…, vocabulary)`."""
         return states @ self.output_weight.T
+
+
+class DecoderOnly(nn.Module):
+    """A causal stack over one sequence (Radford et al. 2018).
+
+    Args:
+        vocabulary_size: entries of the vocabulary.
+        design: the choices.
+        dims: the sizes; `n_decoder_layers` counts the blocks.
+    """
+
+    def __init__(self, vocabulary_size: int, *, design: Design, dims: Dims) -> None:
+        super().__init__()
+        make = partial(TokenTable, vocabulary_size, dims.d_model, rank=dims.embedding_rank)
+        _, self.input_table, self.output_table = design.embedding_tying(make)
+        self.embedding_scale: float = design.embedding_scale(dims.d_model)
+        self.reads_causally: bool = design.causal_mask()
+        self.decoder = Stack(design, dims, n_layers=dims.n_decoder_layers, causal=True)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The rows that states are compared with, `(vocabulary, width)`."""
+        return self.output_table.rows.weight
+
+    def forward(
+        self, tokens: Tensor, lengths: Tensor | None = None, *, cache: Cache | None = None
+    ) -> Tensor:
+        """States `(batch, length, width)` for right-padded `tokens` `(batch, length)`.
+
+        With a cache, `tokens` are the new ones only.
+        """
+        causal = self.reads_causally
+        mask = AttentionMask(causal=causal)
+        if lengths is not None:
+            mask = AttentionMask.from_lengths(lengths, tokens.shape[1], causal=causal)
+        vectors = self.input_table.read(tokens) * self.embedding_scale
+        states = self.decoder(vectors, mask=mask, lengths=lengths, cache=cache)
+        return self.output_table.narrow(states)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """States `(…, width)` to logits `(…, vocabulary)`."""
+        return states @ self.output_weight.T

@@ -36,7 +36,7 @@ REFUSED = [
     (["sweep", "demo", "--dims.d_model=65"], "must divide dims.d_model 65"),
     (
         ["run", "--design.position=rope", "--dims.d_model=12"],
-        "head width d_model / n_heads must be",
+        "the width of a query must be even, not",
     ),
     (
         ["run", "--design.positions", "rope"],
@@ -249,7 +249,13 @@ def test_run_merges_files_and_flags(ablate, tmp_path, monkeypatch):
 
     def run_cell(config, **options):
         seen.update(options, config=config)
-        metric = {"metric": "bleu", "split": "test", "value": 12.5, "signature": "s"}
+        metric = {
+            "metric": "bleu",
+            "split": "test",
+            "length": None,
+            "value": 12.5,
+            "signature": "s",
+        }
         return {"id": "abc", "status": "finished", "metrics": [metric]}
 
     monkeypatch.setattr("ablations.run.run_cell", run_cell)

@@ -126,6 +126,7 @@ def test_ten_thousand_cells_in_a_second():
 
 def runs(**values):
     size = {
+        "task": "translation",
         "dims.d_model": 128,
         "dims.d_ff": 256,
         "dims.n_encoder_layers": 4,
@@ -218,7 +219,7 @@ def test_an_axis_cannot_be_overridden(path, message):
 
 
 def test_an_unknown_study_lists_the_shipped_ones():
-    with pytest.raises(ValueError, match="neither a file nor a shipped study; shipped: demo, mult"):
+    with pytest.raises(ValueError, match="neither a file nor a shipped study; shipped: demo, etth1"):
         load_study("nope")
 
 

@@ -13,7 +13,7 @@ import pytorch_lightning as pl
 import torch
 
 from ablations import run as run_module
-from ablations.callbacks import AverageLast, Hypotheses
+from ablations.callbacks import AverageLast, Predictions
 from ablations.config import RunConfig, config_from_flat, run_id
 from ablations.ledger import load
 from ablations.run import run_cell
@@ -98,11 +98,19 @@ def test_hypotheses_are_in_the_order_of_the_file(result: dict, runs_dir: Path) -
     assert [lines[index] for index in batch.indices.tolist()] == decoded
 
 
-def test_hypotheses_must_be_complete() -> None:
-    collected = Hypotheses()
-    collected.by_index = {0: [5], 2: [6]}
-    with pytest.raises(AssertionError, match="not decoded"):
-        collected.in_order(3)
+def test_predictions_must_be_complete() -> None:
+    collected = Predictions()
+    collected.by_index = {}
+    collected.trainer = Silent()  # type: ignore[assignment]
+    with pytest.raises(AssertionError, match="a row was not predicted"):
+        collected.collect(None, None, count=2)  # type: ignore[arg-type]
+
+
+class Silent:
+    """A Trainer that predicts nothing."""
+
+    def predict(self, *_: Any, **__: Any) -> None:
+        """Do nothing."""
 
 
 def test_an_existing_result_is_reused(result: dict, runs_dir: Path, monkeypatch) -> None:

@@ -1,0 +1,1 @@
+"""What a run does that depends on its task: the data, the module and the evaluation."""

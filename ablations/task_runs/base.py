@@ -1,0 +1,71 @@
+"""What every task's part of a run offers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytorch_lightning as pl
+
+from ablations.config import RunConfig
+
+Facts = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+
+class TaskRun:
+    """The part of a run that depends on its task.
+
+    Args:
+        config: the cell.
+        cache_dir: where vocabularies and downloads are kept.
+
+    Attributes:
+        data: the LightningDataModule, with a `report` of what was read.
+        tokenizer_hash: identifies the vocabulary; empty where there is none.
+        signatures: by metric, what its values are in.
+    """
+
+    signatures: ClassVar[Mapping[str, str]]
+    data: Any
+    tokenizer_hash = ""
+
+    def __init__(self, config: RunConfig, *, cache_dir: Path) -> None:
+        self.config = config
+
+    def refuse(self) -> None:
+        """Refuse, before anything is trained, what the data show cannot work.
+
+        Raises:
+            ValueError: in one line.
+        """
+
+    @property
+    def facts(self) -> Facts:
+        """Plain numbers of the data that build the module, besides the config."""
+        raise NotImplementedError
+
+    @staticmethod
+    def build(config: RunConfig, facts: Facts) -> pl.LightningModule:
+        """The untrained module."""
+        raise NotImplementedError
+
+    def fit_without_training(self, module: Any) -> bool:
+        """Fit a module that has nothing to train; False where it must be trained."""
+        return False
+
+    def evaluate(self, trainer: pl.Trainer, module: pl.LightningModule, folder: Path) -> Rows:
+        """Measure the trained module on validation and all test splits, one row a value."""
+        raise NotImplementedError
+
+    def rows(self, split: str, values: Mapping[str, float], *, length: int | None = None) -> Rows:
+        """Logged values, named `stage/metric`, as rows of the record."""
+        return [
+            {
+                "split": split,
+                "length": length,
+                "metric": (metric := name.rpartition("/")[2]),
+                "value": float(value),
+                "signature": self.signatures[metric],
+            }
+            for name, value in values.items()
+        ]

@@ -1,0 +1,102 @@
+"""The sequence-task part of a run: free-running answers at every evaluated length."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytorch_lightning as pl
+
+from ablations.callbacks import Predictions
+from ablations.config import RunConfig
+from ablations.task_runs.base import Facts, Rows, TaskRun
+from data.sequence_loading import SequenceDataModule
+from data.sequences import SequenceForm, positions_needed
+from lightning_modules.axes.positions import Position, PositionScheme
+from lightning_modules.language_modeling import LanguageModelingModule
+from lightning_modules.supervised import TokenModule
+from lightning_modules.translation import TranslationModule
+
+MODULES: dict[SequenceForm, type[TranslationModule] | type[LanguageModelingModule]] = {
+    SequenceForm.encoder_decoder: TranslationModule,
+    SequenceForm.decoder_only: LanguageModelingModule,
+}
+
+
+class SequenceRun(TaskRun):
+    """Sequence tasks: losses under teacher forcing, and what is written without it."""
+
+    signatures: ClassVar[Mapping[str, str]] = {
+        "loss": "nats per target token",
+        "accuracy": "teacher-forced, per target token",
+        "exact_match": "free-running, whole answers",
+        "token_accuracy": "free-running, per target token",
+    }
+    data: SequenceDataModule
+
+    def __init__(self, config: RunConfig, *, cache_dir: Path) -> None:
+        super().__init__(config, cache_dir=cache_dir)
+        self.data = SequenceDataModule(config.data, seed=config.seed, form=config.variant.form)
+
+    def defined_at(self, length: int) -> bool:
+        """Whether the position scheme is defined for examples of this many items."""
+        config = self.config
+        needed = positions_needed(config.data, form=config.variant.form, length=length)
+        return config.design.position is not Position.learned or needed <= config.dims.max_length
+
+    def refuse(self) -> None:
+        """Refuse training examples that a learned position table doesn't reach."""
+        if not self.defined_at(self.config.data.train_max):
+            raise ValueError(
+                f"design.position learned is not defined beyond dims.max_length "
+                f"{self.config.dims.max_length} tokens, fewer than examples of data.train_max "
+                f"{self.config.data.train_max} have; raise dims.max_length"
+            )
+
+    @property
+    def facts(self) -> Facts:
+        """The size of the vocabulary."""
+        return {"vocabulary_size": self.data.vocabulary_size}
+
+    @staticmethod
+    def build(config: RunConfig, facts: Facts) -> TokenModule:
+        """The untrained module of the form asked for."""
+        return MODULES[config.variant.form](
+            vocabulary_size=facts["vocabulary_size"],
+            design=config.design,
+            dims=config.dims,
+            optim=config.optim,
+            max_steps=config.budget.max_steps,
+        )
+
+    def evaluate(self, trainer: pl.Trainer, module: pl.LightningModule, folder: Path) -> Rows:
+        """Losses and free-running answers, a row for each length and metric.
+
+        A length at which the position scheme isn't defined has no rows.
+        """
+        loader = self.data.val_dataloader()
+        rows = self.rows("validation", trainer.validate(module, loader, verbose=False)[0])
+        for length in filter(self.defined_at, self.data.eval_lengths):
+            loader = self.data.test_dataloader(length)
+            _stretch(module, length / self.config.data.train_max)
+            logged = trainer.test(module, loader, verbose=False)[0]
+            targets = self.data.targets(length)
+            answers = Predictions.of(trainer).collect(module, loader, count=len(targets))
+            rows += self.rows("test", {**logged, **_compare(answers, targets)}, length=length)
+        _stretch(module, 1.0)
+        return rows
+
+
+def _stretch(module: pl.LightningModule, factor: float) -> None:
+    """Tell every position scheme how much longer than in training the inputs are."""
+    for part in module.modules():
+        if isinstance(part, PositionScheme):
+            part.stretch(max(1.0, factor))
+
+
+def _compare(answers: list[list[int]], targets: list[list[int]]) -> dict[str, float]:
+    pairs = list(zip(answers, targets, strict=True))
+    hits = sum(a == t for answer, target in pairs for a, t in zip(answer, target, strict=False))
+    return {
+        "exact_match": sum(answer == target for answer, target in pairs) / len(pairs),
+        "token_accuracy": hits / sum(len(target) for target in targets),
+    }

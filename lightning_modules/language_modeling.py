@@ -1,0 +1,66 @@
+"""A decoder-only model as a LightningModule: prompted sequences, or running text."""
+
+from torch import Tensor
+
+from data.batches import SequenceBatch
+from lightning_modules.cache import Cache
+from lightning_modules.continuation import DecoderContinuation
+from lightning_modules.design import Design, Dims
+from lightning_modules.optimization import Optim
+from lightning_modules.sampling import GREEDY, Sampling, generate
+from lightning_modules.supervised import TokenModule
+from lightning_modules.transformer import DecoderOnly
+
+
+class LanguageModelingModule(TokenModule):
+    """A decoder trained to predict the next token where a batch's `loss_mask` says so.
+
+    Args:
+        vocabulary_size: entries of the vocabulary.
+        design: the choices.
+        dims: the sizes; `n_decoder_layers` counts the blocks.
+        optim: how it is trained.
+        max_steps: updates of the whole training, which the schedule needs to know.
+        sampling: how tokens are chosen while predicting.
+
+    Raises:
+        ValueError: the combination violates a constraint; the message names it.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        design: Design = Design(),
+        dims: Dims = Dims(),
+        optim: Optim = Optim(),
+        max_steps: int = 1000,
+        sampling: Sampling = GREEDY,
+    ) -> None:
+        super().__init__(design=design, dims=dims, optim=optim, max_steps=max_steps)
+        self.sampling = sampling
+        self.model = DecoderOnly(vocabulary_size, design=design, dims=dims)
+
+    def states_and_targets(self, batch: SequenceBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """States `(targets, width)` and token ids `(targets,)` where the loss counts."""
+        states = self.model(batch.input, batch.lengths)
+        return states[batch.loss_mask], batch.output[batch.loss_mask]
+
+    def predict_step(self, batch: SequenceBatch, batch_index: int = 0) -> list[list[int]]:
+        """Go on with each row's prompt: token ids without special tokens, in the batch's order.
+
+        As many tokens as the row has targets, and ten more, are written at most.
+        """
+        longest = int((batch.lengths - batch.prompt_lengths).max()) + 10
+        if (limit := self.model.decoder.position.longest) is not None:
+            longest = min(longest, limit - int(batch.prompt_lengths.max()))
+        return generate(
+            DecoderContinuation(self._step, n_layers=len(self.model.decoder.blocks)),
+            batch.input[:, : int(batch.prompt_lengths.max())],
+            prompt_lengths=batch.prompt_lengths,
+            longest=longest,
+            sampling=self.sampling,
+        )
+
+    def _step(self, tokens: Tensor, cache: Cache | None) -> Tensor:
+        return self.model.logits(self.model(tokens, cache=cache))

@@ -1,0 +1,95 @@
+"""What every LightningModule here shares: losses as sums, divided once by all targets."""
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor
+
+from lightning_modules.design import Design, Dims, violated
+from lightning_modules.losses import loss_and_hits, projected_cross_entropy
+from lightning_modules.optimization import Optim, configure
+
+
+class SupervisedModule(pl.LightningModule):
+    """A module whose `training_step` returns a loss summed over its targets.
+
+    Micro-batches differ in their number of targets, so the mean is taken once, over all targets of
+    an update, on all ranks: accumulated gradients are those of the big batch.
+
+    Args:
+        design: the choices.
+        dims: the sizes.
+        optim: how it is trained.
+        max_steps: updates of the whole training, which the schedule needs to know.
+
+    Raises:
+        ValueError: the combination violates a constraint; the message names it.
+    """
+
+    def __init__(self, *, design: Design, dims: Dims, optim: Optim, max_steps: int) -> None:
+        super().__init__()
+        if problems := violated(design, dims, optim):
+            raise ValueError("; ".join(problems))
+        self.optim, self.max_steps = optim, max_steps
+        self.n_targets = 0
+
+    def summed(self, total: Tensor, n_targets: int) -> Tensor:
+        """Log the mean loss of a micro-batch as `train/loss`, and return the sum for backward."""
+        self.n_targets += n_targets
+        self.log("train/loss", total.detach() / n_targets, batch_size=n_targets)
+        return total
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Turn summed gradients into those of the mean over the update's targets, on all ranks."""
+        n_targets = self.trainer.strategy.reduce(
+            torch.tensor(float(self.n_targets), device=self.device), reduce_op="sum"
+        )
+        # Lightning has divided each loss by the accumulation, and averages gradients over ranks.
+        factor = self.trainer.accumulate_grad_batches * self.trainer.world_size / n_targets
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        torch._foreach_mul_(gradients, factor)
+        self.n_targets = 0
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        """The optimiser with the schedule stepped at every update."""
+        return configure(self, self.optim, max_steps=self.max_steps)
+
+
+class TokenModule(SupervisedModule):
+    """A module that predicts tokens: losses in nats per target token, padding not counted."""
+
+    def states_and_targets(self, batch: object) -> tuple[Tensor, Tensor]:
+        """Decoder states `(targets, width)` and token ids `(targets,)` at the positions that count.
+
+        Subclasses say which.
+        """
+        raise NotImplementedError
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The rows that states are compared with, `(vocabulary, width)`."""
+        return self.model.output_weight  # type: ignore[union-attr, return-value]
+
+    def training_step(self, batch: object, batch_index: int) -> Tensor:
+        """The smoothed loss of a micro-batch, summed over its targets."""
+        states, targets = self.states_and_targets(batch)
+        total = projected_cross_entropy(
+            states, self.output_weight, targets, label_smoothing=self.optim.label_smoothing
+        )
+        return self.summed(total, len(targets))
+
+    def validation_step(self, batch: object, batch_index: int) -> None:
+        """Log loss and accuracy under teacher forcing."""
+        self._evaluate(batch, "validation")
+
+    def test_step(self, batch: object, batch_index: int) -> None:
+        """Log loss and accuracy under teacher forcing."""
+        self._evaluate(batch, "test")
+
+    @torch.no_grad()
+    def _evaluate(self, batch: object, split: str) -> None:
+        states, targets = self.states_and_targets(batch)
+        loss, hits = loss_and_hits(states, self.output_weight, targets)
+        values = {f"{split}/loss": loss / len(targets), f"{split}/accuracy": hits / len(targets)}
+        # Weighted by targets, so that the mean is over tokens however they are batched.
+        self.log_dict(values, batch_size=len(targets), sync_dist=True)
