@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALL := $(BIN)/python -m pip install -qq --constraint constraints.txt
 
-.PHONY: demo test clean
+.PHONY: demo test clean FORCE
 
 ## The main job on data that needs no download: a grid of runs, its table and its figure.
 demo: $(INSTALLED)
@@ -20,6 +20,13 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+## The page of the axes, from the code.
+docs/axes.md: $(INSTALLED) FORCE
+	@printf '# The axes\n\n' > $@
+	$(BIN)/ablate axes >> $@
+
+FORCE:
 
 ## Remove the environment; results under runs/ stay.
 clean:

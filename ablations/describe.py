@@ -11,7 +11,7 @@ import docstring_parser
 from ablations.config import RunConfig, config_from_flat, flatten, paths, sections
 from ablations.tasks import Task
 from lightning_modules.axis import Axis
-from lightning_modules.design import AXES, CONSTRAINTS
+from lightning_modules.design import CONSTRAINTS
 
 
 def summary(kind: type) -> str:
@@ -41,17 +41,35 @@ def values_of(kind: type) -> str:
     return kind.__name__.upper()
 
 
+def all_axes() -> dict[str, type[Axis]]:
+    """Every axis of every task, by dotted name."""
+    kinds = {path: kind for task in Task for path, kind in paths(task).items()}
+    return {path: kind for path, kind in kinds.items() if issubclass(kind, Axis)}
+
+
 def describe_axes() -> Iterator[str]:
-    """Lines that list the axes with their levels, then the constraints."""
-    for name, axis in AXES.items():
-        yield f"design.{name}: {summary(axis)}"
-        for position, level in enumerate(axis):
-            mark = " (baseline)" if position == 0 else ""
-            yield f"  {level.name}{mark}: {level.value.why} [{level.value.source}]"
-    yield "constraints:"
+    """Lines of Markdown that list the axes with their levels, then the constraints."""
+    for path, axis in all_axes().items():
+        yield from (f"## {path}", "", f"{_contract(axis)}.", "")
+        for number, level in enumerate(axis):
+            yield _described(level, baseline=number == 0)
+        yield ""
+    yield from ("## Constraints", "", "A combination that breaks one of them is refused.", "")
     for constraint in CONSTRAINTS:
         sentence = constraint.sentence.replace("{", "<").replace("}", ">")
-        yield f"  {constraint.name}: {sentence}"
+        yield f"- {constraint.name}: `{sentence}`"
+
+
+def _contract(axis: type[Axis]) -> str:
+    """The first paragraph of an axis's docstring, in one line."""
+    text = (inspect.getdoc(axis) or "").split("\n\n")[0]
+    return " ".join(text.split()).rstrip(".")
+
+
+def _described(level: Axis, *, baseline: bool) -> str:
+    mark = " (baseline)" if baseline else ""
+    breaks = f" Breaks {', '.join(sorted(level.value.breaks))}." if level.value.breaks else ""
+    return f"- **{level.name}**{mark}: {level.value.why}. [{level.value.source}]{breaks}"
 
 
 def _attributes(section: type) -> dict[str, str]:

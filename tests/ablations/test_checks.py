@@ -118,6 +118,14 @@ def test_a_design_that_leaks_is_put_right_for_the_check_of_the_mask():
     assert verdicts("A7", design__causal_mask="leaky") == {"A7": "confirmed"}
 
 
+def test_position_schemes_that_the_sizes_forbid_are_left_out():
+    """An odd head can't be rotated."""
+    config = tiny(dims__d_model=15, dims__n_heads=3)
+    (result,) = run_checks(config, select(CHECKS, "A7"))
+    assert result.outcome.verdict is Verdict.confirmed, result.outcome.measured
+    assert "(6 position schemes" in result.outcome.measured
+
+
 def test_a_table_of_positions_that_is_short_is_checked_too():
     assert set(verdicts("P5,P11,G3", design__position="learned", dims__max_length=5).values()) == {
         "confirmed"

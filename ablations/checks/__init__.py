@@ -1,0 +1,1 @@
+"""Claims about a model that need no training, each with what measures it."""
