@@ -19,6 +19,7 @@ def run(arguments: Namespace) -> int:
     """Train one cell and print its result."""
     config = _config(arguments)
     config.task.value.validate(config.data)
+    from ablations.progress import measured_on
     from ablations.run import run_cell
     from ablations.tracking import Tracker
 
@@ -31,8 +32,9 @@ def run(arguments: Namespace) -> int:
     )
     print(f"{result['id']}  {result['status']}  {arguments.runs / result['id'] / 'result.json'}")
     for row in result["metrics"]:
-        split = row["split"] if row["length"] is None else f"{row['split']}@{row['length']}"
-        print(f"  {split:<20} {row['metric']:<26} {row['value']:<12.6g} {row['signature']}")
+        print(
+            f"  {measured_on(row):<20} {row['metric']:<26} {row['value']:<12.6g} {row['signature']}"
+        )
     return 0
 
 

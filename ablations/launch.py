@@ -13,6 +13,7 @@ from ablations.queue import Queue
 from ablations.worker import RENEW, queue_file
 
 POLL_SECONDS = 0.5
+LOOK_SECONDS = 2.0  # between two looks at the queue, which cost more than those at the processes
 STOP_SECONDS = 10
 
 
@@ -48,8 +49,13 @@ def launch(
     ]
     try:
         with Progress(cells, runs_dir=runs_dir) as progress:
-            while _watch(team, queue, progress):
+            looked = 0.0
+            while team:
                 time.sleep(POLL_SECONDS)
+                _renew(team, progress)
+                if not team or time.monotonic() - looked > LOOK_SECONDS:
+                    _look(queue, progress)
+                    looked = time.monotonic()
     finally:
         for worker in team:
             worker.process.terminate()
@@ -93,8 +99,8 @@ class Worker:
             self.process.wait()
 
 
-def _watch(team: list[Worker], queue: Queue, progress: Progress) -> bool:
-    """Look once after workers and cells; False when no worker is left."""
+def _renew(team: list[Worker], progress: Progress) -> None:
+    """Start workers anew that ask for it, and let go of those that have ended."""
     for worker in list(team):
         code = worker.process.poll()
         if code == RENEW:
@@ -106,10 +112,13 @@ def _watch(team: list[Worker], queue: Queue, progress: Progress) -> bool:
                 progress.say(
                     f"worker {worker.process.pid} {_death(code)}; its output: {worker.log}"
                 )
+
+
+def _look(queue: Queue, progress: Progress) -> None:
+    """Give back the cells of dead workers, and say what has ended."""
     for cell_id in queue.reap():
         progress.say(f"back in the queue, its worker died: {cell_id}")
     progress.update(queue.states())
-    return bool(team)
 
 
 def _death(code: int) -> str:

@@ -112,12 +112,18 @@ def ended(cell: Cell, result: Mapping[str, Any]) -> str:
     seconds = duration(result["seconds"]["total"])
     if result["status"] == "diverged":
         return f"diverged at step {result['diverged_at_step']}: {title(cell)}, {seconds}"
+    shown = {"loss", cell.config.task.value.metric}
     measured = [
-        f"{row['split']} {row['metric']} {row['value']:.4g}"
+        f"{measured_on(row)} {row['metric']} {row['value']:.4g}"
         for row in result["metrics"]
-        if row["metric"] in ("loss", "bleu")
+        if row["metric"] in shown
     ]
     return f"finished: {title(cell)}, {seconds}, {', '.join(measured)}"
+
+
+def measured_on(row: Mapping[str, Any]) -> str:
+    """The split of a measured value, with the length where only a part was measured: `test@8`."""
+    return row["split"] if row["length"] is None else f"{row['split']}@{row['length']}"
 
 
 def duration(seconds: float) -> str:

@@ -158,7 +158,12 @@ def test_a_worker_that_asks_for_it_is_replaced_and_one_that_dies_is_not(tmp_path
     progress = Progress([], runs_dir=tmp_path)
     progress.say = said.append  # type: ignore[method-assign]
     team = [worker]
-    wait_until(lambda: not launch_module._watch(team, open_queue(tmp_path), progress))
+
+    def all_have_ended() -> bool:
+        launch_module._renew(team, progress)
+        return not team
+
+    wait_until(all_have_ended)
     assert "is replaced" in said[0]
     assert "ended with exit code 3" in said[1]
     assert len(said) == 2
@@ -176,7 +181,7 @@ def test_cores_and_gpus_are_shared_out(monkeypatch) -> None:
 
 def test_lines_say_what_ended_and_what_failed(tmp_path: Path, capsys) -> None:
     finished, diverged, failed = cells(3)
-    metrics = [{"split": "test", "metric": "bleu", "value": 12.345}]
+    metrics = [{"split": "test", "length": None, "metric": "bleu", "value": 12.345}]
     for cell, status in ((finished, "finished"), (diverged, "diverged")):
         folder = tmp_path / cell.id
         folder.mkdir()
