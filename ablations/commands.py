@@ -272,7 +272,7 @@ def _cost(cells: Plan, runs_dir: Path) -> str:
     from ablations.ledger import load
 
     missing = cells.missing(runs_dir)
-    steps = sum(cell.config.budget.max_steps for cell in missing)
+    steps = sum(cell.config.updates for cell in missing)
     seconds = estimate_seconds(missing, load(runs_dir).frame)
     time = "unknown, no past run of this size" if seconds is None else _duration(seconds)
     return f"to run: {len(missing)} cells, {steps} updates; time of one worker: {time}"

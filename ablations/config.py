@@ -62,6 +62,16 @@ class RunConfig:
     budget: Budget = field(default_factory=Budget)
     seed: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse a seed that generators don't take."""
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed is {self.seed}; it must be from 0 to 4294967295")
+
+    @property
+    def updates(self) -> int:
+        """Updates of the weights; 0 where there is nothing to train."""
+        return self.budget.max_steps if self.task.value.trains(self.variant) else 0
+
 
 @cache
 def sections(task: Task = Task.translation) -> dict[str, type]:
@@ -186,7 +196,7 @@ def check(config: RunConfig) -> None:
 def refusals(config: RunConfig) -> list[str]:
     """The sentence of each constraint that this combination violates; empty when it is legal."""
     sentences = violated(config.design, config.dims, config.optim)
-    own = config.task.value.refusal(config.variant, config.data)
+    own = config.task.value.refusal(config)
     return [*sentences, own] if own else sentences
 
 

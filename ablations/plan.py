@@ -131,7 +131,8 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
         return 0.0
     if frame.empty:
         return None
-    runs = frame[frame["status"] == "finished"].drop_duplicates("run")
+    trained = (frame["status"] == "finished") & (frame["steps"] > 0)
+    runs = frame[trained].drop_duplicates("run")
     runs = runs.assign(per_step=runs["seconds_total"] / runs["steps"])
     columns = [path for path in COST_PATHS if path in runs]
     per_step = runs.groupby(columns, dropna=False)["per_step"].mean().to_dict()
@@ -141,10 +142,12 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
     }
     total = 0.0
     for cell in cells:
+        if not cell.config.updates:
+            continue  # a few seconds, whatever it is
         size = _size(flatten(cell.config))
         if size not in by_size:
             return None
-        total += by_size[size] * cell.config.budget.max_steps
+        total += by_size[size] * cell.config.updates
     return total
 
 

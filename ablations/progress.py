@@ -112,7 +112,7 @@ def ended(cell: Cell, result: Mapping[str, Any]) -> str:
     seconds = duration(result["seconds"]["total"])
     if result["status"] == "diverged":
         return f"diverged at step {result['diverged_at_step']}: {title(cell)}, {seconds}"
-    shown = {"loss", cell.config.task.value.metric}
+    shown = {"loss", cell.config.task.value.metrics[0]}
     measured = [
         f"{measured_on(row)} {row['metric']} {row['value']:.4g}"
         for row in result["metrics"]

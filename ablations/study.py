@@ -200,13 +200,16 @@ def _checked(study: Study) -> Study:
     for path, values in {**study.axes, "seeds": study.seeds}.items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"{path}: expected a list of values, found {values!r}")
+    if study.metric and study.metric not in task.value.metrics:
+        legal_metrics = ", ".join(task.value.metrics)
+        raise ValueError(f"metric: {study.metric!r} is not measured; legal: {legal_metrics}")
     fixed_axes = study.base.keys() & study.axes.keys()
     if fixed_axes:
         raise ValueError(f"{min(fixed_axes)} is both a fixed value and an axis")
     study = _with_references(study, task)
     return replace(
         study,
-        metric=study.metric or task.value.metric,
+        metric=study.metric or task.value.metrics[0],
         base={path: legal(path, value) for path, value in study.base.items()},
         axes={path: tuple(legal(path, v) for v in values) for path, values in study.axes.items()},
         seeds=tuple(dict.fromkeys(parse_value("seed", seed) for seed in study.seeds)),

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ablations.identity import unsaid
 from data import corpus, sequences, series
 from lightning_modules.forecaster import ForecastModel, ForecastVariant
+from lightning_modules.readouts import Readout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +41,9 @@ class TaskKind:
         validate: refuses data that cannot be learned from.
         test_splits: names of what is evaluated, the main one first; `test@8` is the part of
             length 8.
-        metric: the one a table shows unless told otherwise.
-        refusal: why a variant cannot work on its data, or nothing.
+        metrics: those that a run measures, the one a table shows unless told otherwise first.
+        refusal: why a config cannot work, or holds a choice that nothing reads; or nothing.
+        trains: whether a variant has anything to train.
         references: an axis that one-factor studies get unless they set it: cheap baselines.
     """
 
@@ -49,19 +52,41 @@ class TaskKind:
     fingerprint: Callable[[Any], str]
     validate: Callable[[Any], None]
     test_splits: Callable[[Any], list[str]]
-    metric: str
-    refusal: Callable[[Any, Any], str] = lambda variant, data: ""
+    metrics: tuple[str, ...]
+    refusal: Callable[[Any], str] = lambda config: ""
+    trains: Callable[[Any], bool] = lambda variant: True
     references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def _forecast_refusal(variant: ForecastVariant, data: series.ForecastingData) -> str:
-    needed = variant.model.shortest_lookback
-    if data.lookback >= needed:
-        return ""
-    return (
-        f"variant.model {variant.model} needs data.lookback of at least {needed}, not "
-        f"{data.lookback}; choose a longer look-back or another model"
-    )
+def _inert(config: Any, *paths: str) -> str:
+    """A sentence on the first of these names that isn't at its default, since nothing reads it."""
+    known = unsaid(config.task.name)
+    for path in paths:
+        section, name = path.split(".")
+        value = getattr(getattr(config, section), name)
+        value = value.name if isinstance(value, Enum) else value
+        if value != known[path]:
+            return f"{path} {value} does nothing here: nothing reads it; keep {known[path]}"
+    return ""
+
+
+def _forecast_refusal(config: Any) -> str:
+    needed, lookback = config.variant.model.shortest_lookback, config.data.lookback
+    if lookback < needed:
+        return (
+            f"variant.model {config.variant.model} needs data.lookback of at least {needed}, not "
+            f"{lookback}; choose a longer look-back or another model"
+        )
+    unread = ["design.embedding_scale", "design.embedding_tying", "design.rope_scaling"]
+    if config.variant.readout is not Readout.autoregressive:
+        unread += ["design.mask", "design.causal_mask"]  # whole windows: there is nothing to hide
+    return _inert(config, *unread, "budget.beam_size")
+
+
+def _sequence_refusal(config: Any) -> str:
+    if config.variant.form is sequences.SequenceForm.decoder_only:
+        return _inert(config, "budget.beam_size")
+    return ""
 
 
 class Task(Enum):
@@ -78,7 +103,8 @@ class Task(Enum):
         fingerprint=corpus.fingerprint,
         validate=corpus.validate,
         test_splits=corpus.list_test_splits,
-        metric="bleu",
+        metrics=("bleu", "bleu_lowercase_tokenized", "chrf", "loss", "accuracy"),
+        refusal=lambda config: _inert(config, "design.rope_scaling"),
     )
     forecasting = TaskKind(
         data=series.ForecastingData,
@@ -86,7 +112,8 @@ class Task(Enum):
         fingerprint=series.fingerprint,
         validate=series.validate,
         test_splits=lambda data: ["test"],
-        metric="mse",
+        metrics=("mse", "mae", "mse_original", "mae_original", "loss"),
+        trains=lambda variant: variant.model.trains,
         refusal=_forecast_refusal,
         references={
             "variant.model": (
@@ -101,7 +128,8 @@ class Task(Enum):
         fingerprint=sequences.fingerprint,
         validate=sequences.validate,
         test_splits=lambda data: [f"test@{length}" for length in sequences.test_lengths(data)],
-        metric="exact_match",
+        metrics=("exact_match", "token_accuracy", "loss", "accuracy"),
+        refusal=_sequence_refusal,
     )
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

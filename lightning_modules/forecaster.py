@@ -179,6 +179,11 @@ class ForecastModel(Axis):
         return self.name not in UNTRAINED
 
     @property
+    def hourly(self) -> bool:
+        """Whether it takes rows for hours."""
+        return self.name in SHORTEST_LOOKBACK
+
+    @property
     def shortest_lookback(self) -> int:
         """Rows of the past that it needs."""
         return SHORTEST_LOOKBACK.get(self.name, 1)

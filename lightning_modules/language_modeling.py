@@ -53,7 +53,8 @@ class LanguageModelingModule(TokenModule):
         """
         longest = int((batch.lengths - batch.prompt_lengths).max()) + 10
         if (limit := self.model.decoder.position.longest) is not None:
-            longest = min(longest, limit - int(batch.prompt_lengths.max()))
+            # The last token written is never read, so it may stand one beyond the limit.
+            longest = min(longest, limit - int(batch.prompt_lengths.max()) + 1)
         return generate(
             DecoderContinuation(self._step, n_layers=len(self.model.decoder.blocks)),
             batch.input[:, : int(batch.prompt_lengths.max())],

@@ -77,7 +77,9 @@ class Attention(nn.Module):
         self.design, self.dims = design, dims
         self.scale: float = design.attention_scale(dims.d_key)
         self.n_shared: int = design.head_sharing(dims.n_heads, dims.n_key_value_heads)
-        make = partial(make_linear, level=design.initialization, gain=dims.init_gain)
+        make = partial(
+            make_linear, level=design.initialization, gain=dims.init_gain, d_model=dims.d_model
+        )
         self.query = make(dims.d_model, dims.n_heads * dims.d_key)
         self.key = make(dims.d_model, self.n_shared * dims.d_key)
         self.value = make(dims.d_model, self.n_shared * dims.d_value)
@@ -232,7 +234,9 @@ def branches_per_block(design: Design, *, cross_attention: bool) -> int:
 
 def make_feed_forward(design: Design, dims: Dims, *, n_branches: int) -> nn.Module | None:
     """The feed-forward network of a block, or None where the design has none."""
-    make = partial(make_linear, level=design.initialization, gain=dims.init_gain)
+    make = partial(
+        make_linear, level=design.initialization, gain=dims.init_gain, d_model=dims.d_model
+    )
     return design.feed_forward(
         dims.d_model,
         dims.d_ff,

@@ -73,8 +73,10 @@ def projected_cross_entropy(
     Returns:
         A scalar; divide by the number of targets for nats per target token.
     """
-    if torch.is_autocast_enabled(states.device.type):
-        weight = weight.to(states.dtype)
+    device = states.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        states, weight = states.to(dtype), weight.to(dtype)
     return _ProjectedCrossEntropy.apply(states, weight, targets, label_smoothing)
 
 
@@ -84,10 +86,12 @@ def loss_and_hits(states: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tens
 
     Arguments as in `projected_cross_entropy`; both results are scalars.
     """
-    loss, hits = states.new_zeros(()), states.new_zeros(())
+    loss = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
+    hits = targets.new_zeros(())
     for start in range(0, len(targets), CHUNK_ROWS):
         rows = slice(start, start + CHUNK_ROWS)
         logits = states[rows] @ weight.T.to(states.dtype)
         hits += logits.argmax(-1).eq(targets[rows]).sum()
-        loss += torch.nn.functional.cross_entropy(logits.float(), targets[rows], reduction="sum")
+        logits = logits.to(loss.dtype)
+        loss += torch.nn.functional.cross_entropy(logits, targets[rows], reduction="sum")
     return loss, hits

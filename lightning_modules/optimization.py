@@ -93,6 +93,19 @@ class Precision(Axis):
     )
 
 
+BELOW_ONE = 1 - 1e-9
+RANGES: dict[str, tuple[float, float]] = {
+    "lr": (1e-30, math.inf),
+    "warmup_steps": (0, math.inf),
+    "weight_decay": (0, math.inf),
+    "beta2": (0, BELOW_ONE),
+    "clip_norm": (0, math.inf),
+    "label_smoothing": (0, BELOW_ONE),
+    "accumulate": (1, math.inf),
+    "average_last": (0, 1),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Optim:
     """How the weights are trained: Adam with a warmed-up schedule.
@@ -123,6 +136,19 @@ class Optim:
     average_last: float = 0.2
     precision: Precision = Precision.fp32
 
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range.
+
+        Raises:
+            ValueError: the first of them, with its range.
+        """
+        for name, (lowest, highest) in RANGES.items():
+            value = getattr(self, name)
+            if not lowest <= value <= highest:
+                raise ValueError(
+                    f"optim.{name} is {value}; it must be from {lowest:g} to {highest:g}"
+                )
+
 
 def configure(model: nn.Module, optim: Optim, *, max_steps: int) -> "OptimizerLRSchedulerConfig":
     """Optimiser and per-step schedule, in the form `configure_optimizers` returns."""
@@ -132,7 +158,8 @@ def configure(model: nn.Module, optim: Optim, *, max_steps: int) -> "OptimizerLR
         betas=(0.9, optim.beta2),
         eps=1e-9,
         weight_decay=optim.weight_decay,
-        fused=True,
+        # The fused kernel takes over the scaling of gradients, so they could not be clipped first.
+        fused=optim.precision is Precision.fp32,
     )
     schedule = LambdaLR(optimizer, optim.schedule(optim.warmup_steps, max_steps))
     return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

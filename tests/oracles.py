@@ -171,9 +171,7 @@ DEVIATIONS = {
     "default": lambda n_inputs, n_outputs, n_branches: 1 / math.sqrt(3 * n_inputs),
     "kaiming": lambda n_inputs, n_outputs, n_branches: math.sqrt(2 / n_inputs),
     "depth_scaled": lambda n_inputs, n_outputs, n_branches: 0.02 / math.sqrt(n_branches),
-    "small_init": lambda n_inputs, n_outputs, n_branches: math.sqrt(
-        2 / (5 * min(n_inputs, n_outputs))
-    ),
+    "small_init": lambda n_inputs, n_outputs, n_branches: math.sqrt(2 / (5 * 64)),  # d_model 64
 }
 
 

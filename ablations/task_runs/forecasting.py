@@ -1,6 +1,7 @@
 """The forecasting part of a run."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,8 +11,11 @@ import torch
 from ablations.config import RunConfig
 from ablations.task_runs.base import Facts, Rows, TaskRun
 from data.forecasting import ForecastingDataModule
+from lightning_modules.axes.positions import Position
 from lightning_modules.forecasting import ForecastingModule
-from lightning_modules.readouts import WindowShape
+from lightning_modules.readouts import Readout, WindowShape
+
+HOUR = str(timedelta(hours=1))
 
 
 class ForecastingRun(TaskRun):
@@ -30,6 +34,29 @@ class ForecastingRun(TaskRun):
         super().__init__(config, cache_dir=cache_dir)
         self.data = ForecastingDataModule(config.data, seed=config.seed, cache_dir=cache_dir)
         self.data.setup()
+
+    def refuse(self) -> None:
+        """Refuse rules that need hourly rows, and tokens that a learned table doesn't reach."""
+        config, step = self.config, self.data.report["step"]
+        if config.variant.model.hourly and step != HOUR:
+            raise ValueError(
+                f"variant.model {config.variant.model} repeats hours, and the rows of this series "
+                f"are {step} apart; choose another model"
+            )
+        longest, limit = self._longest(), config.dims.max_length
+        if config.design.position is Position.learned and longest > limit:
+            raise ValueError(
+                f"design.position learned is not defined beyond dims.max_length {limit} tokens, "
+                f"and a window has {longest}; raise dims.max_length or choose another "
+                "design.position"
+            )
+
+    def _longest(self) -> int:
+        """Tokens of the longer stack."""
+        encoder = self.build(self.config, self.facts).model
+        tokens = getattr(getattr(encoder, "tokens", None), "n_tokens", 0)
+        decodes = self.config.variant.readout is not Readout.head
+        return max(tokens, self.config.data.horizon if decodes else 0)
 
     @property
     def facts(self) -> Facts:

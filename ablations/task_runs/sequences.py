@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytorch_lightning as pl
 
@@ -15,11 +15,6 @@ from lightning_modules.axes.positions import Position, PositionScheme
 from lightning_modules.language_modeling import LanguageModelingModule
 from lightning_modules.supervised import TokenModule
 from lightning_modules.translation import TranslationModule
-
-MODULES: dict[SequenceForm, type[TranslationModule] | type[LanguageModelingModule]] = {
-    SequenceForm.encoder_decoder: TranslationModule,
-    SequenceForm.decoder_only: LanguageModelingModule,
-}
 
 
 class SequenceRun(TaskRun):
@@ -60,13 +55,17 @@ class SequenceRun(TaskRun):
     @staticmethod
     def build(config: RunConfig, facts: Facts) -> TokenModule:
         """The untrained module of the form asked for."""
-        return MODULES[config.variant.form](
-            vocabulary_size=facts["vocabulary_size"],
-            design=config.design,
-            dims=config.dims,
-            optim=config.optim,
-            max_steps=config.budget.max_steps,
-        )
+        choices: dict[str, Any] = {
+            "design": config.design,
+            "dims": config.dims,
+            "optim": config.optim,
+            "max_steps": config.budget.max_steps,
+        }
+        size = facts["vocabulary_size"]
+        if config.variant.form is SequenceForm.decoder_only:
+            return LanguageModelingModule(vocabulary_size=size, **choices)
+        beam_size = config.budget.beam_size
+        return TranslationModule(vocabulary_size=size, beam_size=beam_size, **choices)
 
     def evaluate(self, trainer: pl.Trainer, module: pl.LightningModule, folder: Path) -> Rows:
         """Losses and free-running answers, a row for each length and metric.

@@ -8,32 +8,32 @@ from lightning_modules.axis import Axis, Level
 GPT2_DEVIATION = 0.02
 
 
-def _xavier(linear: nn.Linear, n_branches: int) -> None:
+def _xavier(linear: nn.Linear, d_model: int, n_branches: int) -> None:
     nn.init.xavier_uniform_(linear.weight)
     nn.init.zeros_(linear.bias)
 
 
-def _default(linear: nn.Linear, n_branches: int) -> None:
+def _default(linear: nn.Linear, d_model: int, n_branches: int) -> None:
     linear.reset_parameters()
 
 
-def _kaiming(linear: nn.Linear, n_branches: int) -> None:
+def _kaiming(linear: nn.Linear, d_model: int, n_branches: int) -> None:
     nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
     nn.init.zeros_(linear.bias)
 
 
-def _depth_scaled(linear: nn.Linear, n_branches: int) -> None:
+def _depth_scaled(linear: nn.Linear, d_model: int, n_branches: int) -> None:
     nn.init.normal_(linear.weight, std=GPT2_DEVIATION * n_branches**-0.5)
     nn.init.zeros_(linear.bias)
 
 
-def _small(linear: nn.Linear, n_branches: int) -> None:
-    nn.init.normal_(linear.weight, std=(2 / (5 * min(linear.weight.shape))) ** 0.5)
+def _small(linear: nn.Linear, d_model: int, n_branches: int) -> None:
+    nn.init.normal_(linear.weight, std=(2 / (5 * d_model)) ** 0.5)
     nn.init.zeros_(linear.bias)
 
 
 class Initialization(Axis):
-    """First weights of a map inside a block, set in place: `level(linear, n_branches)`.
+    """First weights of a map inside a block, set in place: `level(linear, d_model, n_branches)`.
 
     `n_branches` is the number of residual branches in the stack for a map that ends one, and 1 for
     any other map.
@@ -58,17 +58,23 @@ class Initialization(Axis):
     )
     small_init = Level(
         _small,
-        "normal, variance 2 / (5 x the smaller side), for attention and feed-forward alike",
+        "normal, variance 2 / (5 d_model), for attention and feed-forward alike",
         "Nguyen & Salazar 2019, section 2.2",
     )
 
 
 @torch.no_grad()
 def make_linear(
-    n_inputs: int, n_outputs: int, *, level: Initialization, gain: float, n_branches: int = 1
+    n_inputs: int,
+    n_outputs: int,
+    *,
+    level: Initialization,
+    gain: float,
+    d_model: int,
+    n_branches: int = 1,
 ) -> nn.Linear:
     """A linear map inside a block, with the first weights of `level`, times `gain`."""
     linear = nn.Linear(n_inputs, n_outputs)
-    level(linear, n_branches)
+    level(linear, d_model, n_branches)
     linear.weight *= gain
     return linear

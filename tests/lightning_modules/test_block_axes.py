@@ -79,7 +79,9 @@ def test_initialization(
     level: Initialization, n_inputs: int, n_outputs: int, n_branches: int, gain: float
 ) -> None:
     torch.manual_seed(0)
-    linear = make_linear(n_inputs, n_outputs, level=level, gain=gain, n_branches=n_branches)
+    linear = make_linear(
+        n_inputs, n_outputs, level=level, gain=gain, d_model=64, n_branches=n_branches
+    )
     deviation = oracles.DEVIATIONS[level.name](n_inputs, n_outputs, n_branches)
     weights = linear.weight.flatten().tolist()
     assert statistics.fmean(weights) == pytest.approx(0, abs=0.02 * gain * deviation)

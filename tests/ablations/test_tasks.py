@@ -1,0 +1,149 @@
+"""Each task through a whole run, and what the parts of a run promise."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.config import RunConfig, check, config_from_flat
+from ablations.ledger import load
+from ablations.run import run_cell
+from ablations.task_runs import sequences
+from ablations.task_runs.registry import make_task_run
+from ablations.tasks import Task
+from ablations.weights import load_module
+from lightning_modules.axes.positions import PositionScheme
+
+SMALL = {
+    "dims.d_model": 16,
+    "dims.n_heads": 2,
+    "dims.d_ff": 16,
+    "dims.n_encoder_layers": 1,
+    "dims.n_decoder_layers": 1,
+    "optim.warmup_steps": 2,
+    "budget.max_steps": 4,
+    "budget.validate_every": 2,
+}
+OF_TASK: dict[str, dict[str, Any]] = {
+    "translation": {"data.vocabulary_size": 200, "data.n_train": 200, "data.n_test": 10},
+    "forecasting": {"data.n_hours": 1_500, "data.lookback": 48},
+    "sequences": {"data.n_train": 200, "data.n_eval": 20, "data.eval_lengths": "1x 2x"},
+}
+TRAINED = {
+    "translation": "bleu",
+    "forecasting": "mse",
+    "sequences": "exact_match",
+}
+
+
+def config(task: str, **values: object) -> RunConfig:
+    named = {path.replace("__", "."): value for path, value in values.items()}
+    return config_from_flat({"task": task, **SMALL, **OF_TASK[task], **named})
+
+
+def run(cell: RunConfig, folder: Path) -> dict[str, Any]:
+    return run_cell(cell, runs_dir=folder, cache_dir=folder / ".cache")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("task", "values"),
+    [
+        ("translation", {}),
+        ("forecasting", {}),
+        ("forecasting", {"variant__readout": "autoregressive", "variant__tokens": "point"}),
+        ("sequences", {}),
+        ("sequences", {"variant__form": "decoder_only"}),
+    ],
+)
+def test_a_run_from_config_to_record(
+    task: str, values: dict[str, object], precision: str, tmp_path: Path
+) -> None:
+    result = run(config(task, **values, optim__precision=precision), tmp_path)
+    assert (result["status"], result["steps"]) == ("finished", 4)
+    measured = {row["metric"] for row in result["metrics"]}
+    assert measured == set(Task[task].value.metrics)
+    assert load(tmp_path).problems == []
+    assert load_module(tmp_path / result["id"] / "weights.pt").training is False
+
+
+@pytest.mark.parametrize("model", ["ridge", "repeat_last", "same_hour_yesterday"])
+def test_what_has_nothing_to_train_is_not_trained(model: str, tmp_path: Path) -> None:
+    cell = config("forecasting", variant__model=model)
+    assert cell.updates == 0
+    result = run(cell, tmp_path)
+    assert (result["status"], result["steps"], result["parameters"]) == ("finished", 0, 0)
+    errors = [row["value"] for row in result["metrics"] if row["metric"] == "mse"]
+    assert 0 < errors[0] < 2
+
+
+def test_a_length_beyond_the_table_has_no_rows(tmp_path: Path) -> None:
+    cell = config("sequences", design__position="learned", dims__max_length=10)
+    result = run(cell, tmp_path)
+    assert {row["length"] for row in result["metrics"]} == {None, 8}
+
+
+def test_an_answer_counts_when_it_is_whole_and_no_more() -> None:
+    targets = [[5, 6], [5, 6], [5, 6], [5, 6]]
+    compared = sequences._compare([[5, 6], [5], [5, 6, 7], [6, 5]], targets)
+    assert compared == {"exact_match": 0.25, "token_accuracy": 5 / 8}
+
+
+def test_position_schemes_are_told_how_much_longer_the_inputs_are() -> None:
+    cell = config(
+        "sequences", design__position="rope", design__rope_scaling="position_interpolation"
+    )
+    module = sequences.SequenceRun.build(cell, {"vocabulary_size": 20})
+    sequences._stretch(module, 4.0)
+    schemes = [part for part in module.modules() if isinstance(part, PositionScheme)]
+    assert [scheme.factor for scheme in schemes] == [4.0, 4.0]
+    sequences._stretch(module, 0.5)
+    assert [scheme.factor for scheme in schemes] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("task", "values", "says"),
+    [
+        ("translation", {"dims__max_length": 5}, "learned is not defined beyond.* 5 tokens"),
+        ("forecasting", {"dims__max_length": 5}, "learned is not defined beyond.* 5 tokens"),
+        ("sequences", {"dims__max_length": 5}, "learned is not defined beyond.* 5 tokens"),
+    ],
+)
+def test_data_that_a_learned_table_does_not_reach_are_refused(
+    task: str, values: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        make_task_run(config(task, design__position="learned", **values), cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("task", "values", "says"),
+    [
+        ("forecasting", {"design.mask": "minus_1e9"}, "design.mask minus_1e9 does nothing here"),
+        ("forecasting", {"design.embedding_tying": "none"}, "embedding_tying none does nothing"),
+        ("translation", {"design.position": "rope", "design.rope_scaling": "ntk_aware"}, "nothing"),
+        ("sequences", {"variant.form": "decoder_only", "budget.beam_size": 2}, "beam_size 2 does"),
+        ("forecasting", {"variant.model": "same_hour_last_week"}, "lookback of at least 168"),
+    ],
+)
+def test_what_nothing_reads_is_refused(task: str, values: dict[str, Any], says: str) -> None:
+    cell = config_from_flat({"task": task, **SMALL, **OF_TASK[task], **values})
+    with pytest.raises(ValueError, match=says):
+        check(cell)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("optim.accumulate", 0),
+        ("optim.average_last", 2),
+        ("optim.clip_norm", -1),
+        ("optim.label_smoothing", 1.5),
+        ("optim.lr", -1),
+        ("optim.beta2", 2),
+        ("seed", -1),
+    ],
+)
+def test_numbers_out_of_range_are_refused(path: str, value: float) -> None:
+    with pytest.raises(ValueError, match=r"it must be from [\d.e-]+ to"):
+        config_from_flat({path: value})
