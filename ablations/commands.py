@@ -13,6 +13,7 @@ from ablations.config import RunConfig, check, config_from_flat
 from ablations.identity import LOCATION_PATHS
 from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
 from ablations.study import load_study, read_mapping
+from ablations.tasks import Task
 
 
 def run(arguments: Namespace) -> int:
@@ -145,6 +146,11 @@ def table(arguments: Namespace) -> int:
 def check_claims(arguments: Namespace) -> int:
     """Check the claims that need no training; 1 when a check could not run."""
     config = _config(arguments)
+    if config.task is not Task.translation:
+        raise ValueError(
+            f"task {config.task.name}: the checks build an encoder-decoder of tokens; leave --task "
+            "out"
+        )
     from ablations.checks.check import Verdict, run_checks, select
     from ablations.checks.register import CHECKS
     from ablations.checks.report import FORMATS

@@ -24,9 +24,16 @@ COST_PATHS = (
     "data.tokens_per_batch",
     "data.batch_size",
     "data.lookback",
+    "data.horizon",
     "data.task",
+    "data.train_max",
+    "data.eval_lengths",
+    "variant.form",
     "variant.model",
     "variant.tokens",
+    "variant.channels",
+    "variant.readout",
+    "budget.beam_size",
     "optim.accumulate",
 )
 
@@ -133,12 +140,15 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
         return None
     trained = (frame["status"] == "finished") & (frame["steps"] > 0)
     runs = frame[trained].drop_duplicates("run")
-    runs = runs.assign(per_step=runs["seconds_total"] / runs["steps"])
+    runs = runs.assign(
+        per_step=runs["seconds_train"] / runs["steps"],
+        once=runs["seconds_total"] - runs["seconds_train"],
+    )
     columns = [path for path in COST_PATHS if path in runs]
-    per_step = runs.groupby(columns, dropna=False)["per_step"].mean().to_dict()
+    costs = runs.groupby(columns, dropna=False)[["per_step", "once"]].median()
     by_size = {
-        _size(dict(zip(columns, key, strict=True))): cost  # type: ignore[call-overload]
-        for key, cost in per_step.items()
+        _size(dict(zip(columns, key, strict=True))): (per_step, once)
+        for key, per_step, once in zip(costs.index, costs["per_step"], costs["once"], strict=True)
     }
     total = 0.0
     for cell in cells:
@@ -147,7 +157,8 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
         size = _size(flatten(cell.config))
         if size not in by_size:
             return None
-        total += by_size[size] * cell.config.updates
+        per_step, once = by_size[size]
+        total += per_step * cell.config.updates + once
     return total
 
 

@@ -12,7 +12,7 @@ from lightning_modules.sampling import NEVER_GENERATED, generate
 from lightning_modules.transformer import EncoderDecoder
 
 
-def length_limit(model: EncoderDecoder, source_lengths: Tensor, longest: int | None) -> int:
+def length_limit(source_lengths: Tensor, longest: int | None) -> int:
     """Tokens after which decoding stops: twice the longest source and 10 more, or `longest`."""
     limit = 2 * int(source_lengths.max()) + 10
     return limit if longest is None else min(limit, longest)
@@ -33,11 +33,14 @@ def greedy_search(
     Returns:
         Token ids of each row, without special tokens.
     """
-    return generate(
+    rows = generate(
         EncoderDecoderContinuation(model, source, source_lengths),
         torch.full_like(source[:, :1], BOS_ID),
-        longest=length_limit(model, source_lengths, longest),
+        longest=length_limit(source_lengths, longest),
     )
+    # A row that never ends is cut at its own limit, whatever its neighbours in the batch are.
+    own = (length_limit(source_lengths[[row]], longest) for row in range(len(rows)))
+    return [row[:limit] for row, limit in zip(rows, own, strict=True)]
 
 
 @torch.no_grad()
@@ -63,7 +66,7 @@ def beam_search(
     repeat = torch.arange(len(source), device=source.device).repeat_interleave(beam_size)
     memory, memory_mask = memory[repeat], select_rows(memory_mask, repeat)
     cache = Cache(len(model.decoder.blocks))
-    for _ in range(length_limit(model, source_lengths, longest)):
+    for _ in range(length_limit(source_lengths, longest)):
         token = search.tokens[:, -1:]
         states = model.decode(token, memory=memory, memory_mask=memory_mask, cache=cache)
         chosen = search.advance(model.logits(states[:, -1]).log_softmax(-1))

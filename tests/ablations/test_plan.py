@@ -136,20 +136,22 @@ def runs(**values):
         "data.tokens_per_batch": 1024,
         "optim.accumulate": 1,
     }
-    facts = {"run": "a", "status": "finished", "seconds_total": 20.0, "steps": 100}
-    return pandas.DataFrame([{**size, **facts, **values}] * 2)
+    size["budget.beam_size"] = 1
+    facts = {"run": "a", "status": "finished", "steps": 100}
+    seconds = {"seconds_train": 20.0, "seconds_total": 23.0}
+    return pandas.DataFrame([{**size, **facts, **seconds, **values}] * 2)
 
 
 def test_cost_is_taken_from_past_runs_of_the_same_size():
     cells = plan(base={"budget.max_steps": 500}).cells
-    assert estimate_seconds(cells, runs()) == pytest.approx(len(cells) * 500 * 0.2)
+    assert estimate_seconds(cells, runs()) == pytest.approx(len(cells) * (500 * 0.2 + 3))
     assert estimate_seconds([], pandas.DataFrame()) == 0
 
 
 @pytest.mark.parametrize(
     "frame",
-    [pandas.DataFrame(), runs(**{"dims.d_model": 64}), runs(status="diverged")],
-    ids=["no runs", "other size", "diverged"],
+    [pandas.DataFrame(), runs(**{"dims.d_model": 64}), runs(status="diverged"), runs(steps=0)],
+    ids=["no runs", "other size", "diverged", "nothing trained"],
 )
 def test_cost_without_such_runs_is_unknown(frame):
     assert estimate_seconds(plan().cells, frame) is None

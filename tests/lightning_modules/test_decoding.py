@@ -79,3 +79,21 @@ def test_the_rows_do_not_depend_on_their_neighbours() -> None:
     together = beam_search(built, tokens(3, 7), LENGTHS, beam_size=3, longest=LONGEST)
     alone = beam_search(built, tokens(3, 7)[[2], :3], LENGTHS[[2]], beam_size=3, longest=LONGEST)
     assert together[2] == alone[0]
+
+
+def test_a_row_that_never_ends_does_not_depend_on_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = model(Position.sinusoidal)
+    endless = type(built).logits
+
+    def without_end(self: EncoderDecoder, states: torch.Tensor) -> torch.Tensor:
+        logits = endless(self, states)
+        logits[..., EOS_ID] = -math.inf
+        return logits
+
+    monkeypatch.setattr(type(built), "logits", without_end)
+    source = tokens(3, 7)
+    together = greedy_search(built, source, LENGTHS)
+    assert [len(row) for row in together] == [24, 20, 16]
+    assert greedy_search(built, source[2:, :3], LENGTHS[2:]) == [together[2]]
