@@ -32,6 +32,8 @@ class Axis(Enum):
 
     value: Level
 
+    __hash__ = object.__hash__  # members are single objects, and plans hash ten thousand configs
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the level's function, or build its module."""
         return self.value.make(*args, **kwargs)

@@ -1,16 +1,13 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from ablations import cli
-from ablations.describe import all_axes
 from ablations.plan import make_plan
 from ablations.queue import Queue
 from ablations.study import load_study
-from lightning_modules.design import AXES
 from tests.ablations.tiny import STUDY
 
 
@@ -233,24 +230,6 @@ def test_status_of_a_study_and_of_the_folder(ablate, tmp_path):
     assert "2 finished, 1 unreadable, 1 waiting" in ablate("status", "tiny.yaml")[1]
     assert ablate("status")[1] == "runs: 1 diverged, 1 failed, 2 finished, 1 unreadable\n"
     assert ablate("status", "--runs", "elsewhere")[1] == "elsewhere: no runs\n"
-
-
-def test_axes_lists_every_level_with_its_reason_and_source(ablate):
-    code, out, _ = ablate("axes")
-    assert code == 0
-    for name, axis in all_axes().items():
-        section = out.partition(f"## {name}\n")[2].partition("\n## ")[0]
-        for level in axis:
-            assert f"- **{level.name}**" in section
-            assert f": {level.value.why}. [{level.value.source}]" in section
-            assert all(invariance in section for invariance in level.value.breaks)
-    assert {f"design.{name}" for name in AXES} < all_axes().keys()
-    assert "heads_divide_width: `dims.n_heads <dims.n_heads> must divide" in out
-
-
-def test_the_page_of_the_axes_is_what_the_command_prints(ablate):
-    page = (Path(__file__).parents[2] / "docs" / "axes.md").read_text(encoding="utf-8")
-    assert page.partition("\n\n")[2] == ablate("axes")[1], "run: make docs/axes.md"
 
 
 def test_run_merges_files_and_flags(ablate, tmp_path, monkeypatch):

@@ -126,7 +126,9 @@ def test_id_depends_on_the_content_of_the_data():
 def _another(value):
     if isinstance(value, Enum):
         return next((level for level in type(value) if level is not value), None)
-    return f"{value}x" if isinstance(value, str) else value + 1
+    if isinstance(value, str):
+        return f"{value}x"
+    return value / 2 if 0 < value < 1 else value + 1
 
 
 CHANGED = [path for path in paths() if path not in ("task", "data.path", "data.min_words")]

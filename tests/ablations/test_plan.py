@@ -1,4 +1,3 @@
-import time
 from pathlib import Path
 
 import pandas
@@ -112,16 +111,14 @@ def test_missing_are_the_cells_without_a_result(tmp_path):
     assert found.missing(tmp_path) == [found.cells[0], *found.cells[2:]]
 
 
-def test_ten_thousand_cells_in_a_second():
+def test_ten_thousand_cells():
     big = study(
         design="factorial",
         axes={**AXES, "optim.lr": [step / 1000 for step in range(1, 418)]},
         seeds=[1, 2, 3, 4],
     )
-    started = time.process_time()
     found = make_plan(big, data_fingerprint=lambda data: "f" * 16)
-    assert time.process_time() - started < 1
-    assert len(found.cells) == 10_008
+    assert len({cell.id for cell in found.cells}) == len(found.cells) == 10_008
 
 
 def runs(**values):

@@ -13,19 +13,27 @@ from lightning_modules.axes.positions import Position
 from lightning_modules.design import Design
 from lightning_modules.layers import Attention
 from lightning_modules.masks import AttentionMask
+from lightning_modules.transformer import Stack
 from tests.lightning_modules.designs import ALL_LEVELS, TINY, alone, build, name, tokens
 
 LENGTHS = torch.tensor([6, 4])
 
 
-@pytest.mark.parametrize("position", Position)
+# Dynamo looks at gradients that no tensor of ours has, and is warned by torch.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("position", [Position.alibi, Position.relative])
+@torch.no_grad()
 def test_compiled_is_eager_at_growing_lengths(position: Position) -> None:
-    """Without dropout, that is: a compiled run draws other dropout than an eager one."""
-    model = build(Design(position=position))
-    compiled = torch.compile(model, backend="aot_eager", dynamic=True)
+    """For the two schemes whose bias has the shape of the input.
+
+    Without dropout, that is: a compiled run draws other dropout than an eager one.
+    """
+    torch.manual_seed(0)
+    stack = Stack(Design(position=position), TINY, n_layers=1, causal=True).double().eval()
+    compiled = torch.compile(stack, backend="aot_eager", dynamic=True)
     for length in (3, 5, 9, 14, 20):
-        rows = tokens(2, length), torch.tensor([length, 2]), tokens(2, length, seed=1)
-        eager, fast = model(*rows), compiled(*rows)
+        x = torch.randn(2, length, 16, dtype=torch.double)
+        eager, fast = (each(x, mask=AttentionMask(causal=True)) for each in (stack, compiled))
         assert fast.isfinite().all()
         torch.testing.assert_close(fast, eager)
     torch.compiler.reset()
