@@ -62,13 +62,13 @@ def running_workers(runs_dir: Path) -> list[int]:
 
 @pytest.fixture
 def sweep(tmp_path: Path, monkeypatch) -> Iterator[Callable[[int], multiprocessing.Process]]:
-    """Starts the sweep of three cells in a process of its own; what it says goes to `said.txt`."""
+    """Starts the sweep of six cells in a process of its own; what it says goes to `said.txt`."""
     monkeypatch.setattr(launch_module, "usable_cores", lambda: 1)  # others test here, too
     started: list[Any] = []
 
     def run(workers: int) -> None:
         with (tmp_path / "said.txt").open("w") as sys.stdout:
-            launch(cells(3), name="test", runs_dir=tmp_path, workers=workers, wandb=False)
+            launch(cells(6), name="test", runs_dir=tmp_path, workers=workers, wandb=False)
 
     def start(workers: int) -> Any:
         process = fork.Process(target=run, args=(workers,))
@@ -91,7 +91,7 @@ def test_a_killed_worker_loses_nothing(sweep, tmp_path: Path) -> None:
     said = (tmp_path / "said.txt").read_text()
     assert f"worker {victim} was killed by signal 9" in said
     assert "back in the queue" in said
-    assert set(results(tmp_path)) == {cell.id for cell in cells(3)}
+    assert set(results(tmp_path)) == {cell.id for cell in cells(6)}
     assert open_queue(tmp_path).states() == {}
 
 
@@ -104,12 +104,12 @@ def test_an_interrupted_sweep_goes_on_with_the_missing_cells_only(sweep, tmp_pat
     assert process.exitcode == 1
     assert not Path(f"/proc/{worker}").exists()
     before = results(tmp_path)
-    missing = [cell for cell in cells(3) if cell.id not in before]
+    missing = [cell for cell in cells(6) if cell.id not in before]
     assert missing
     assert open_queue(tmp_path).states() == {cell.id: "waiting" for cell in missing}
     launch(missing, name="test", runs_dir=tmp_path, workers=1, wandb=False)
     after = results(tmp_path)
-    assert set(after) == {cell.id for cell in cells(3)}
+    assert set(after) == {cell.id for cell in cells(6)}
     assert {cell_id: after[cell_id] for cell_id in before} == before
 
 
