@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed
 from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -16,6 +15,7 @@ from torch.utils.data import DataLoader
 from data.batches import ForecastingBatch
 from data.batching import TokenBudgetSampler
 from data.calendar_features import continuous_features, scalar_feature
+from data.row_batching import process_share
 from data.series import (
     Fill,
     ForecastingData,
@@ -267,9 +267,7 @@ class ForecastingDataModule(LightningDataModule):
 
     def _sampler(self, split: str) -> TokenBudgetSampler:
         train = split == "train"
-        rank, world_size = 0, 1
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        rank, world_size = process_share()
         return TokenBudgetSampler(
             [(1, 1)] * len(self.windows(split)),  # a window is one token: batches of equal size
             tokens_per_batch=self.data.batch_size,

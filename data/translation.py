@@ -12,7 +12,6 @@ from typing import Any
 
 import sentencepiece
 import torch
-import torch.distributed
 from pytorch_lightning import LightningDataModule
 from torch.utils.data import DataLoader
 
@@ -27,6 +26,7 @@ from data.corpus import (
     validate,
 )
 from data.parallel import Pair, without_blanks
+from data.row_batching import process_share
 from data.tokenization import TRAINING, Tokenizer, train_tokenizer, unknown_share
 
 __all__ = [
@@ -266,9 +266,7 @@ class TranslationDataModule(LightningDataModule):
     def _sampler(self, name: str) -> TokenBudgetSampler:
         lengths = self._split(name).lengths()
         train = name == "train"
-        rank, world_size = 0, 1
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        rank, world_size = process_share()
         return TokenBudgetSampler(
             [(target, source) for source, target in lengths] if train else lengths,
             tokens_per_batch=self.data.tokens_per_batch if train else EVALUATION_TOKENS,

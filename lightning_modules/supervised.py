@@ -1,5 +1,7 @@
 """What every LightningModule here shares: losses as sums, divided once by all targets."""
 
+from abc import ABC, abstractmethod
+
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
@@ -55,15 +57,15 @@ class SupervisedModule(pl.LightningModule):
         return configure(self, self.optim, max_steps=self.max_steps)
 
 
-class TokenModule(SupervisedModule):
+class TokenModule(SupervisedModule, ABC):
     """A module that predicts tokens: losses in nats per target token, padding not counted."""
 
+    @abstractmethod
     def states_and_targets(self, batch: object) -> tuple[Tensor, Tensor]:
         """Decoder states `(targets, width)` and token ids `(targets,)` at the positions that count.
 
         Subclasses say which.
         """
-        raise NotImplementedError
 
     @property
     def output_weight(self) -> Tensor:

@@ -1,5 +1,6 @@
 """What every task's part of a run offers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ Facts = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 
-class TaskRun:
+class TaskRun(ABC):
     """The part of a run that depends on its task.
 
     Args:
@@ -32,6 +33,7 @@ class TaskRun:
     def __init__(self, config: RunConfig, *, cache_dir: Path) -> None:
         self.config = config
 
+    @abstractmethod
     def refuse(self) -> None:
         """Refuse, before anything is trained, what the data show cannot work.
 
@@ -40,22 +42,22 @@ class TaskRun:
         """
 
     @property
+    @abstractmethod
     def facts(self) -> Facts:
         """Plain numbers of the data that build the module, besides the config."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def build(config: RunConfig, facts: Facts) -> pl.LightningModule:
         """The untrained module."""
-        raise NotImplementedError
 
     def fit_without_training(self, module: Any) -> bool:
         """Fit a module that has nothing to train; False where it must be trained."""
         return False
 
+    @abstractmethod
     def evaluate(self, trainer: pl.Trainer, module: pl.LightningModule, folder: Path) -> Rows:
         """Measure the trained module on validation and all test splits, one row a value."""
-        raise NotImplementedError
 
     def rows(self, split: str, values: Mapping[str, float], *, length: int | None = None) -> Rows:
         """Logged values, named `stage/metric`, as rows of the record."""
