@@ -133,7 +133,7 @@ def table(arguments: Namespace) -> int:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
         arguments.output.write_text(text, encoding="utf-8")
     if arguments.figures is not None:
-        from analysis.curves import save_figures
+        from analysis.figures import save_figures
 
         files = save_figures(
             comparison, ledger.frame, view, runs_dir=arguments.runs, folder=arguments.figures

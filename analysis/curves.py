@@ -163,29 +163,6 @@ def curves_figure(curves: pd.DataFrame, *, title: str, label: str) -> "Figure":
     return figure
 
 
-def save_figures(
-    table: Table, frame: pd.DataFrame, study: StudyView, *, runs_dir: Path, folder: Path
-) -> list[Path]:
-    """Draw what there is to draw of a study into `folder`; the pictures (PNG) written.
-
-    Args:
-        table: its comparison table; without a level to compare, no effects are drawn.
-        frame: the ledger's tidy frame.
-        study: the plan.
-        runs_dir: the folder of the runs, for their learning curves.
-        folder: where `effects` and `learning_curves` go, as in `save`.
-    """
-    pictures = []
-    effects, curves = effects_frame(table), curves_frame(frame, study, runs_dir=runs_dir)
-    if not effects.empty:
-        pictures.append(save(effects_figure(table), effects, folder / "effects")[0])
-    if not curves.empty:
-        title, label = f"{study.name}: learning curves", "validation loss, nats per target token"
-        drawn = curves_figure(curves, title=title, label=label)
-        pictures.append(save(drawn, curves, folder / "learning_curves")[0])
-    return pictures
-
-
 def save(figure: "Figure", frame: pd.DataFrame, stem: Path) -> list[Path]:
     """Write `stem`.png, `stem`.svg and, with the frame behind the figure, `stem`.csv."""
     import matplotlib
