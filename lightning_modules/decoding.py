@@ -12,10 +12,13 @@ from lightning_modules.sampling import NEVER_GENERATED, generate
 from lightning_modules.transformer import EncoderDecoder
 
 
-def length_limit(source_lengths: Tensor, longest: int | None) -> int:
-    """Tokens after which decoding stops: twice the longest source and 10 more, or `longest`."""
-    limit = 2 * int(source_lengths.max()) + 10
-    return limit if longest is None else min(limit, longest)
+def length_limits(source_lengths: Tensor, longest: int | None) -> list[int]:
+    """Tokens after which a row stops: twice its source and 10 more, or `longest`.
+
+    Its own source, so that a translation doesn't depend on its neighbours in the batch.
+    """
+    limits = 2 * source_lengths + 10
+    return (limits if longest is None else limits.clamp(max=longest)).tolist()
 
 
 @torch.no_grad()
@@ -28,19 +31,18 @@ def greedy_search(
         model: in evaluation mode.
         source: `(batch, source_length)`, right-padded.
         source_lengths: `(batch,)`.
-        longest: tokens to generate at most, besides the rule of `length_limit`.
+        longest: tokens to generate at most, besides the rule of `length_limits`.
 
     Returns:
         Token ids of each row, without special tokens.
     """
+    limits = length_limits(source_lengths, longest)
     rows = generate(
         EncoderDecoderContinuation(model, source, source_lengths),
         torch.full_like(source[:, :1], BOS_ID),
-        longest=length_limit(source_lengths, longest),
+        longest=max(limits),
     )
-    # A row that never ends is cut at its own limit, whatever its neighbours in the batch are.
-    own = (length_limit(source_lengths[[row]], longest) for row in range(len(rows)))
-    return [row[:limit] for row, limit in zip(rows, own, strict=True)]
+    return [row[:limit] for row, limit in zip(rows, limits, strict=True)]
 
 
 @torch.no_grad()
@@ -57,34 +59,35 @@ def beam_search(
 
     A hypothesis scores `log p / length ** length_penalty`, its end counted in the length (the
     rule of fairseq). A row is settled when `beam_size` hypotheses have ended and none that is
-    still open could, at its present length, beat the best of them.
+    still open could, at its present length, beat the best of them; at its limit, with its best open
+    hypothesis where none has ended.
 
     Args and returns as in `greedy_search`.
     """
-    search = _Beams(len(source), beam_size, length_penalty, source.device)
+    limits = length_limits(source_lengths, longest)
+    search = _Beams(limits, beam_size, length_penalty, source.device)
     memory, memory_mask = model.encode(source, source_lengths)
     repeat = torch.arange(len(source), device=source.device).repeat_interleave(beam_size)
     memory, memory_mask = memory[repeat], select_rows(memory_mask, repeat)
     cache = Cache(len(model.decoder.blocks))
-    for _ in range(length_limit(source_lengths, longest)):
+    while len(search.rows):
         token = search.tokens[:, -1:]
         states = model.decode(token, memory=memory, memory_mask=memory_mask, cache=cache)
         chosen = search.advance(model.logits(states[:, -1]).log_softmax(-1))
-        if not len(chosen):
-            break
         cache.select(chosen)
         if len(chosen) < len(memory):
             memory, memory_mask = memory[chosen], select_rows(memory_mask, chosen)
-    return search.best()
+    return [max(ended)[1] for ended in search.ended]
 
 
 class _Beams:
     """The open hypotheses of each row `(rows * beam, length)`, and the ended ones."""
 
     def __init__(
-        self, n_rows: int, beam_size: int, length_penalty: float, device: torch.device
+        self, limits: list[int], beam_size: int, length_penalty: float, device: torch.device
     ) -> None:
-        self.beam_size, self.length_penalty = beam_size, length_penalty
+        n_rows = len(limits)
+        self.limits, self.beam_size, self.length_penalty = limits, beam_size, length_penalty
         self.rows = torch.arange(n_rows, device=device)
         self.tokens = torch.full((n_rows * beam_size, 1), BOS_ID, device=device)
         self.scores = torch.full((n_rows, beam_size), -math.inf, device=device)
@@ -106,20 +109,29 @@ class _Beams:
         self._collect(scores, beams, tokens)
         scores, order = scores.masked_fill(tokens == EOS_ID, -math.inf).topk(self.beam_size)
         beams, tokens = beams.gather(1, order), tokens.gather(1, order)
-        going = self._unsettled(scores[:, 0])
         starts = torch.arange(len(self.rows), device=beams.device)[:, None] * self.beam_size
-        previous = (starts + beams)[going].flatten()
-        self.rows, self.scores = self.rows[going], scores[going]
-        self.tokens = torch.cat([self.tokens[previous], tokens[going].flatten()[:, None]], dim=1)
-        return previous
+        previous = (starts + beams).flatten()
+        self.tokens = torch.cat([self.tokens[previous], tokens.flatten()[:, None]], dim=1)
+        self.scores = scores
+        return previous[self._leave()]
 
-    def best(self) -> list[list[int]]:
-        """The best ended hypothesis of each row, or the best open one where none has ended."""
+    def _leave(self) -> Tensor:
+        """Let go of the rows that are settled; the indices of the hypotheses that stay."""
+        length = self.tokens.shape[1] - 1
+        best_open = (self.scores[:, 0] / length**self.length_penalty).tolist()
+        staying = []
         for index, row in enumerate(self.rows.tolist()):
-            if not self.ended[row]:
-                open_one = self.tokens[index * self.beam_size, 1:].tolist()
-                self.ended[row].append((-math.inf, open_one))
-        return [max(ended)[1] for ended in self.ended]
+            ended, at_limit = self.ended[row], length >= self.limits[row]
+            if at_limit and not ended:
+                ended.append((-math.inf, self.tokens[index * self.beam_size, 1:].tolist()))
+            if not at_limit and (len(ended) < self.beam_size or max(ended)[0] < best_open[index]):
+                staying.append(index)
+        rows = torch.tensor(staying, device=self.rows.device, dtype=torch.long)
+        places = torch.arange(self.beam_size, device=rows.device)
+        hypotheses = (rows[:, None] * self.beam_size + places).flatten()
+        self.rows, self.scores = self.rows[rows], self.scores[rows]
+        self.tokens = self.tokens[hypotheses]
+        return hypotheses
 
     def _collect(self, scores: Tensor, beams: Tensor, tokens: Tensor) -> None:
         length = self.tokens.shape[1]
@@ -128,12 +140,3 @@ class _Beams:
             ids = self.tokens[index * self.beam_size + int(beams[index, rank]), 1:].tolist()
             score = float(scores[index, rank]) / length**self.length_penalty
             self.ended[int(self.rows[index])].append((score, ids))
-
-    def _unsettled(self, best_open: Tensor) -> Tensor:
-        length = self.tokens.shape[1]
-        going = [
-            len(self.ended[row]) < self.beam_size
-            or max(self.ended[row])[0] < score / length**self.length_penalty
-            for row, score in zip(self.rows.tolist(), best_open.tolist(), strict=True)
-        ]
-        return torch.tensor(going, device=best_open.device, dtype=torch.bool).nonzero().flatten()

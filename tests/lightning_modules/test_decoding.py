@@ -1,6 +1,8 @@
 """Greedy and beam search against searches without a cache, written out plainly."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -81,8 +83,9 @@ def test_the_rows_do_not_depend_on_their_neighbours() -> None:
     assert together[2] == alone[0]
 
 
+@pytest.mark.parametrize("search", [greedy_search, partial(beam_search, beam_size=3)])
 def test_a_row_that_never_ends_does_not_depend_on_its_neighbours(
-    monkeypatch: pytest.MonkeyPatch,
+    search: Callable[..., list[list[int]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = model(Position.sinusoidal)
     endless = type(built).logits
@@ -94,6 +97,6 @@ def test_a_row_that_never_ends_does_not_depend_on_its_neighbours(
 
     monkeypatch.setattr(type(built), "logits", without_end)
     source = tokens(3, 7)
-    together = greedy_search(built, source, LENGTHS)
+    together = search(built, source, LENGTHS)
     assert [len(row) for row in together] == [24, 20, 16]
-    assert greedy_search(built, source[2:, :3], LENGTHS[2:]) == [together[2]]
+    assert search(built, source[2:, :3], LENGTHS[2:]) == [together[2]]
