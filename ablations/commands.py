@@ -36,6 +36,8 @@ def run(arguments: Namespace) -> int:
         print(
             f"  {measured_on(row):<20} {row['metric']:<26} {row['value']:<12.6g} {row['signature']}"
         )
+    for part in result.get("undefined", []):
+        print(f"  {measured_on(part):<20} undefined: {part['why']}")
     return 0
 
 

@@ -52,6 +52,7 @@ FACTS = (
 )
 SECONDS = ("train", "evaluate", "total")
 MEASURED = ("metric", "split", "length", "value", "signature")
+UNDEFINED = ("split", "length", "why")
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ class Ledger:
 
     Attributes:
         frame: one row per run, metric, split and length; a diverged run has one row without a
-            metric. Columns: `run`, the facts of the run (`FACTS`), `seconds_train`,
-            `seconds_evaluate`, `seconds_total`, `metric`, `split`, `length`, `value`,
-            `signature`, and every value of the config by its dotted name.
+            metric, and so has each split and length at which a run's design isn't defined.
+            Columns: `run`, the facts of the run (`FACTS`), `seconds_train`, `seconds_evaluate`,
+            `seconds_total`, `metric`, `split`, `length`, `value`, `signature`, `undefined` (why,
+            where that is so), and every value of the config by its dotted name.
         problems: one line for each record that was left out, and why.
     """
 
@@ -86,7 +88,7 @@ def load(runs_dir: str | Path, ids: Iterable[str] | None = None) -> Ledger:
             rows += _rows(read_record(file))
         except ValueError as error:
             problems.append(f"{file}: {error}")
-    columns = ["run", *FACTS, *(f"seconds_{name}" for name in SECONDS), *MEASURED]
+    columns = ["run", *FACTS, *(f"seconds_{name}" for name in SECONDS), *MEASURED, "undefined"]
     configured = dict.fromkeys(name for row in rows for name in row if name not in columns)
     return Ledger(pandas.DataFrame(rows, columns=[*columns, *configured]), problems)
 
@@ -156,6 +158,10 @@ def _check_metrics(record: dict[str, Any]) -> None:
             raise ValueError(f"metrics hold {_short(row)}; the record was edited")
         if not isinstance(row["value"], int | float):
             raise ValueError(f"{row['metric']} is {_short(row['value'])}, no number")
+    undefined = record.get("undefined", [])
+    for part in undefined if isinstance(undefined, list) else [undefined]:
+        if not isinstance(part, dict) or part.keys() != set(UNDEFINED):
+            raise ValueError(f"undefined holds {_short(part)}; the record was edited")
 
 
 def _short(value: Any) -> str:
@@ -167,4 +173,9 @@ def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
     run = {"run": record["id"], **{name: record.get(name) for name in FACTS}}
     run |= {f"seconds_{name}": record["seconds"][name] for name in SECONDS}
     run |= {**unsaid(record["config"]["task"]), **flat(record["config"])}
-    return [run | row for row in record["metrics"] or [dict.fromkeys(MEASURED)]]
+    nothing = dict.fromkeys(MEASURED)
+    undefined = [
+        {**nothing, "split": part["split"], "length": part["length"], "undefined": part["why"]}
+        for part in record.get("undefined", [])
+    ]
+    return [run | row for row in [*record["metrics"], *undefined] or [nothing]]

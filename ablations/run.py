@@ -182,6 +182,7 @@ class _Run:
             "tokenizer_hash": self.part.tokenizer_hash,
             "data_report": self.part.data.report,
             "metrics": self.metrics,
+            "undefined": list(self.part.undefined),
             "parameters": sum(p.numel() for p in self.module.parameters() if p.requires_grad),
             "steps": steps,
             "target_tokens": n_targets,

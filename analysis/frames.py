@@ -1,8 +1,9 @@
 """From the ledger's tidy frame to the cells of one study, their pairs and their means.
 
 The frame has one row per run x metric x split x length; a run without any metric (one that
-diverged) has one row whose `metric` is missing. Columns read here: `run`, `status`
-("finished" or "diverged"), `metric`, `split`, `length`, `value`, `signature`; when present
+diverged) has one row whose `metric` is missing, and so has each split x length at which a run's
+design isn't defined: `undefined` says why. Columns read here: `run`, `status` ("finished" or
+"diverged"), `metric`, `split`, `length`, `value`, `signature`; when present `undefined`,
 `parameters`, `steps`, `seconds_total`, `data_fingerprint`, `tokenizer_hash`, `hardware`.
 """
 
@@ -98,7 +99,8 @@ class StudyView:
 def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     """One row per planned run: `id`, `seed`, the axes, `status`, `value` and facts of the run.
 
-    `status` is "finished", "diverged" or "missing"; `value` is the study's metric, only for
+    `status` is "finished", "diverged", "undefined" (finished, but its design has no meaning on the
+    study's split: `undefined` says why) or "missing"; `value` is the study's metric, only for
     finished runs. Runs of other studies are left out.
 
     Raises:
@@ -114,7 +116,10 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     used = ["id", "seed", *study.axes, *_COMPARABLE]
     kept = planned[[name for name in dict.fromkeys(used) if name in planned and name not in facts]]
     cells = kept.join(facts, on="id").join(values, on="id")
+    cells["undefined"] = cells["id"].map(_reasons(records, study)).astype(object)
     cells["status"] = cells["status"].astype(object).where(cells["status"].notna(), "missing")
+    nowhere = (cells["status"] == "finished") & cells["undefined"].notna()
+    cells["status"] = cells["status"].where(~nowhere, "undefined")
     cells["value"] = cells["value"].where(cells["status"] == "finished")
     check_comparable(cells, study)
     return cells
@@ -211,7 +216,8 @@ def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     """`value` and `signature` of the study's metric, indexed by run."""
     whole = records.assign(split=_named_splits(records))
     chosen = whole[(whole["metric"] == study.metric) & (whole["split"] == study.split)]
-    if chosen.empty and (records["status"] == "finished").any():
+    expected = (records["status"] == "finished") & ~records["run"].isin(_reasons(records, study))
+    if chosen.empty and expected.any():
         found = whole.loc[whole["metric"].notna(), ["metric", "split"]].drop_duplicates()
         names = ", ".join(f"{name} on {split}" for name, split in found.itertuples(index=False))
         raise ValueError(
@@ -223,6 +229,14 @@ def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
             f"run {doubled.iloc[0]} has {study.metric} on {study.split} twice; remove one record"
         )
     return chosen.set_index("run")[["value", "signature"]]
+
+
+def _reasons(records: pd.DataFrame, study: StudyView) -> dict[str, str]:
+    """By run, why its design isn't defined on the study's split."""
+    if "undefined" not in records:
+        return {}
+    there = records["undefined"].notna() & (_named_splits(records) == study.split)
+    return dict(records.loc[there, ["run", "undefined"]].itertuples(index=False))
 
 
 def _named_splits(records: pd.DataFrame) -> pd.Series:

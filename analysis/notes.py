@@ -19,12 +19,14 @@ def table_notes(
         study: the plan.
         verdicts: of the rows that are compared with the baseline.
     """
+    family = [verdict for verdict in verdicts if verdict is not Verdict.undefined]
     candidates = [
         _baseline(cells, study),
-        _method(study, len(verdicts)),
+        _method(study, len(family)),
         _contexts(cells, study),
-        _fewest_seeds(verdicts),
+        _fewest_seeds(family),
         _diverged(cells),
+        _undefined(cells, study),
         _unscored(cells, study),
         _unplanned(cells, study),
         _on_purpose(study),
@@ -78,6 +80,15 @@ def _diverged(cells: pd.DataFrame) -> str:
     if not (cells["status"] == "diverged").any():
         return ""
     return "Means and Δ are over finished runs; diverged runs are counted, not averaged."
+
+
+def _undefined(cells: pd.DataFrame, study: StudyView) -> str:
+    nowhere = cells[cells["status"] == "undefined"]
+    if nowhere.empty:
+        return ""
+    reasons = "; ".join(dict.fromkeys(nowhere["undefined"]))
+    runs = "1 run" if len(nowhere) == 1 else f"{len(nowhere)} runs"
+    return f"Undefined on {study.split}, so not measured and not compared: {runs} ({reasons})."
 
 
 def _unscored(cells: pd.DataFrame, study: StudyView) -> str:

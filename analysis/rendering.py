@@ -23,6 +23,7 @@ _STYLES = {
     Verdict.worse: "red",
     Verdict.diverged: "red",
     Verdict.missing: "yellow",
+    Verdict.undefined: "dim",
     Verdict.too_few_seeds: "dim",
 }
 
@@ -153,7 +154,9 @@ def _texts(table: Table, row: Row, number: int) -> list[str]:
 
 
 def _absent(row: Row) -> str:
-    return "diverged" if row.diverged else "missing"
+    if row.diverged:
+        return "diverged"
+    return "undefined" if row.undefined else "missing"
 
 
 def _estimate(estimate: Estimate, decimals: int, *, sign: str) -> str:

@@ -35,6 +35,7 @@ class Verdict(Enum):
     not_distinguishable = "not distinguishable"
     too_few_seeds = "n too small to tell"
     diverged = "diverged"
+    undefined = "undefined"
     missing = "missing"
 
 

@@ -27,12 +27,12 @@ from analysis.frames import (
     StudyView,
     baseline_arm,
     has_level,
-    metric_of,
     pairs,
     per_seed,
     planned_levels,
     study_cells,
 )
+from analysis.judging import judged
 from analysis.notes import table_notes
 from analysis.statistics import Estimate, Verdict
 
@@ -52,7 +52,8 @@ class Row:
         verdict: None in baseline rows.
         seeds_compared: seeds with a number to compare (in baseline rows: a finished run).
         seeds_planned: seeds of the study.
-        finished: runs that finished; `diverged` and `missing` make it up to the planned ones.
+        finished: runs that finished; `diverged`, `undefined` and `missing` make it up to the
+            planned ones.
         parameters: smallest and largest count among the runs; None when unknown.
         seconds: mean wall time of a run; NaN when unknown.
         runs: ids of all planned runs of the level, missing ones included.
@@ -71,6 +72,7 @@ class Row:
     seeds_planned: int
     finished: int
     diverged: int
+    undefined: int
     missing: int
     parameters: tuple[int, int] | None
     seconds: float
@@ -86,6 +88,8 @@ class Row:
     def verdict_text(self) -> str:
         """The verdict in words; an arm with divergences says so."""
         words = self.verdict.value if self.verdict else "baseline"
+        if self.verdict is Verdict.undefined and self.finished:
+            words = "baseline undefined"
         if not self.diverged:
             return words
         count = f"{self.diverged} of {self.diverged + self.finished} diverged"
@@ -101,7 +105,8 @@ class Table:
         metric: the metric, read on `split` with `signature` ("" when nothing is measured yet).
         baseline: axis -> the level the others are compared with.
         rows: baseline rows and level rows, in the order of the axes.
-        comparisons: tests that Holm corrects for: every planned level, finished or not.
+        comparisons: tests that Holm corrects for: every planned level, finished or not, save
+            those that are undefined.
         planned: planned runs.
         missing: ids of the planned runs without a record.
         fill_command: the command that runs them.
@@ -158,6 +163,7 @@ class Table:
             "seeds_planned": row.seeds_planned,
             "finished": row.finished,
             "diverged": row.diverged,
+            "undefined": row.undefined,
             "missing": row.missing,
             "parameters_min": fewest,
             "parameters_max": most,
@@ -182,7 +188,8 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
     cells = study_cells(frame, study)
     levels = planned_levels(study, cells)
     paired = {axis: pairs(cells, study, axis) for axis in dict.fromkeys(axis for axis, _ in levels)}
-    rows = _judged([_level_row(study, axis, level, paired[axis]) for axis, level in levels], study)
+    drafts = [_level_fields(study, axis, level, paired[axis], cells) for axis, level in levels]
+    rows = [Row(**fields) for fields in judged(drafts, study)]
     signatures = cells.loc[cells["value"].notna(), "signature"].dropna().unique()
     return Table(
         study=study.name,
@@ -191,7 +198,7 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
         signature=str(signatures[0]) if len(signatures) else "",
         baseline={axis: study.baseline_level(axis) for axis in study.axes},
         rows=tuple(_with_baselines(rows, cells, paired, study)),
-        comparisons=len(rows),
+        comparisons=sum(row.verdict is not Verdict.undefined for row in rows),
         planned=len(cells),
         missing=tuple(cells.loc[cells["status"] == "missing", "id"]),
         fill_command=study.fill_command,
@@ -213,10 +220,13 @@ def render(table: Table, *, format: str) -> str:
     return renderers[format](table)
 
 
-def _level_row(study: StudyView, axis: str, level: Any, paired: pd.DataFrame) -> dict[str, Any]:
-    """The fields of a row before its verdict, and its differences by seed."""
+def _level_fields(
+    study: StudyView, axis: str, level: Any, paired: pd.DataFrame, cells: pd.DataFrame
+) -> dict[str, Any]:
+    """The fields of a row before its verdict, its differences by seed, and whether it has any."""
     members = paired[has_level(paired, axis, level)]
     differences = per_seed(members, "difference").to_numpy()
+    nowhere = cells.loc[cells["status"] == "undefined", "id"]
     return {
         "axis": axis,
         "level": level,
@@ -225,6 +235,7 @@ def _level_row(study: StudyView, axis: str, level: Any, paired: pd.DataFrame) ->
         "baseline_runs": tuple(dict.fromkeys(members["partner"])),
         **_run_fields(members, study),
         "differences": differences,
+        "comparable": not (members["id"].isin(nowhere) | members["partner"].isin(nowhere)).all(),
     }
 
 
@@ -238,41 +249,12 @@ def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
         "seeds_planned": len(study.seeds),
         "finished": int(counts.get("finished", 0)),
         "diverged": int(counts.get("diverged", 0)),
+        "undefined": int(counts.get("undefined", 0)),
         "missing": int(counts.get("missing", 0)),
         "parameters": (int(known.min()), int(known.max())) if len(known) else None,
         "seconds": float(seconds[members["status"] == "finished"].mean()),
         "runs": tuple(members["id"]),
     }
-
-
-def _judged(drafts: list[dict[str, Any]], study: StudyView) -> list[Row]:
-    """The rows with p-values, what they could have shown, and their verdicts."""
-    p_values = statistics.sign_flip_p_each([draft["differences"] for draft in drafts])
-    adjusted = statistics.holm(p_values)
-    critical = statistics.critical_p(p_values)
-    higher = metric_of(study.metric).higher_is_better
-    rows = []
-    for index, draft in enumerate(drafts):
-        effect = draft["difference"]
-        fields = {name: value for name, value in draft.items() if name != "differences"}
-        verdict = statistics.judge(
-            adjusted[index],
-            effect.mean,
-            tellable=statistics.smallest_p(effect.n) <= critical[index],
-            higher_is_better=higher,
-        )
-        if draft["finished"] == 0:
-            verdict = Verdict.diverged if draft["diverged"] else Verdict.missing
-        rows.append(
-            Row(
-                **fields,
-                p=float(p_values[index]),
-                p_adjusted=float(adjusted[index]),
-                detectable=statistics.detectable_effect(effect.sd, effect.n, alpha=critical[index]),
-                verdict=verdict,
-            )
-        )
-    return rows
 
 
 def _with_baselines(

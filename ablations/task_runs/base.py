@@ -1,7 +1,7 @@
 """What every task's part of a run offers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from ablations.config import RunConfig
 
 Facts = Mapping[str, Any]
 Rows = list[dict[str, Any]]
+Undefined = Sequence[Mapping[str, Any]]
 
 
 class TaskRun(ABC):
@@ -24,11 +25,14 @@ class TaskRun(ABC):
         data: the LightningDataModule, with a `report` of what was read.
         tokenizer_hash: identifies the vocabulary; empty where there is none.
         signatures: by metric, what its values are in.
+        undefined: the evaluated parts that the design isn't defined at, as `split`, `length` and
+            `why`; they have no rows.
     """
 
     signatures: ClassVar[Mapping[str, str]]
     data: Any
     tokenizer_hash = ""
+    undefined: Undefined = ()
 
     def __init__(self, config: RunConfig, *, cache_dir: Path) -> None:
         self.config = config

@@ -11,7 +11,6 @@ import torch
 from ablations.config import RunConfig
 from ablations.task_runs.base import Facts, Rows, TaskRun
 from data.forecasting import ForecastingDataModule
-from lightning_modules.axes.positions import Position
 from lightning_modules.forecasting import ForecastingModule
 from lightning_modules.readouts import Readout, WindowShape
 
@@ -43,11 +42,10 @@ class ForecastingRun(TaskRun):
                 f"variant.model {config.variant.model} repeats hours, and the rows of this series "
                 f"are {step} apart; choose another model"
             )
-        longest, limit = self._longest(), config.dims.max_length
-        if config.design.position is Position.learned and longest > limit:
+        longest = self._longest()
+        if why := config.design.position.undefined_at(longest, dims=config.dims):
             raise ValueError(
-                f"design.position learned is not defined beyond dims.max_length {limit} tokens, "
-                f"and a window has {longest}; raise dims.max_length or choose another "
+                f"{why}, and a window has {longest}; raise dims.max_length or choose another "
                 "design.position"
             )
 

@@ -11,7 +11,7 @@ from ablations.config import RunConfig
 from ablations.task_runs.base import Facts, Rows, TaskRun
 from data.sequence_loading import SequenceDataModule
 from data.sequences import SequenceForm, positions_needed
-from lightning_modules.axes.positions import Position, PositionScheme
+from lightning_modules.axes.positions import PositionScheme
 from lightning_modules.language_modeling import LanguageModelingModule
 from lightning_modules.supervised import TokenModule
 from lightning_modules.translation import TranslationModule
@@ -32,19 +32,26 @@ class SequenceRun(TaskRun):
         super().__init__(config, cache_dir=cache_dir)
         self.data = SequenceDataModule(config.data, seed=config.seed, form=config.variant.form)
 
-    def defined_at(self, length: int) -> bool:
-        """Whether the position scheme is defined for examples of this many items."""
+        reasons = {length: self.undefined_at(length) for length in self.data.eval_lengths}
+        self.undefined = [
+            {"split": "test", "length": length, "why": why}
+            for length, why in reasons.items()
+            if why
+        ]
+
+    def undefined_at(self, length: int) -> str:
+        """Why the position scheme isn't defined for so many items; empty where it is."""
         config = self.config
         needed = positions_needed(config.data, form=config.variant.form, length=length)
-        return config.design.position is not Position.learned or needed <= config.dims.max_length
+        why = config.design.position.undefined_at(needed, dims=config.dims)
+        return f"{why}, and {length} items take {needed}" if why else ""
 
     def refuse(self) -> None:
-        """Refuse training examples that a learned position table doesn't reach."""
-        if not self.defined_at(self.config.data.train_max):
+        """Refuse training examples that the position scheme isn't defined for."""
+        if why := self.undefined_at(self.config.data.train_max):
             raise ValueError(
-                f"design.position learned is not defined beyond dims.max_length "
-                f"{self.config.dims.max_length} tokens, fewer than examples of data.train_max "
-                f"{self.config.data.train_max} have; raise dims.max_length"
+                f"{why}, as data.train_max allows; raise dims.max_length or choose another "
+                "design.position"
             )
 
     @property
@@ -70,11 +77,14 @@ class SequenceRun(TaskRun):
     def evaluate(self, trainer: pl.Trainer, module: pl.LightningModule, folder: Path) -> Rows:
         """Losses and free-running answers, a row for each length and metric.
 
-        A length at which the position scheme isn't defined has no rows.
+        A length at which the position scheme isn't defined has no rows; see `undefined`.
         """
         loader = self.data.val_dataloader()
         rows = self.rows("validation", trainer.validate(module, loader, verbose=False)[0])
-        for length in filter(self.defined_at, self.data.eval_lengths):
+        undefined = {part["length"] for part in self.undefined}
+        for length in self.data.eval_lengths:
+            if length in undefined:
+                continue
             loader = self.data.test_dataloader(length)
             _stretch(module, length / self.config.data.train_max)
             logged = trainer.test(module, loader, verbose=False)[0]

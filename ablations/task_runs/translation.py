@@ -12,7 +12,6 @@ from ablations.files import write_atomically
 from ablations.task_runs.base import Facts, Rows, TaskRun
 from data.text_scores import score
 from data.translation import TranslationDataModule
-from lightning_modules.axes.positions import Position
 from lightning_modules.translation import TranslationModule
 
 
@@ -33,12 +32,11 @@ class TranslationRun(TaskRun):
 
     def refuse(self) -> None:
         """Refuse sentences that a learned position table doesn't reach."""
-        longest, limit = self.data.longest_sentence, self.config.dims.max_length
-        if self.config.design.position is Position.learned and longest > limit:
+        longest = self.data.longest_sentence
+        if why := self.config.design.position.undefined_at(longest, dims=self.config.dims):
             raise ValueError(
-                f"design.position learned is not defined beyond dims.max_length {limit} tokens, "
-                f"and the data have a sentence of {longest}; raise dims.max_length to {longest} or "
-                "choose another design.position"
+                f"{why}, and the data have a sentence of {longest}; raise dims.max_length to "
+                f"{longest} or choose another design.position"
             )
 
     @property

@@ -32,7 +32,12 @@ class PositionScheme(nn.Module):
 
     def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
         super().__init__()
-        self.longest: int | None = None
+        self.longest = self.defined_up_to(dims)
+
+    @classmethod
+    def defined_up_to(cls, dims: "Dims") -> int | None:
+        """Positions that a scheme of these sizes is defined for; None without a limit."""
+        return None
 
     def vectors(self, positions: Tensor) -> Tensor | None:
         """A vector for each of `positions` `(length,)`, `(length, d_model)`, or None."""
@@ -85,9 +90,13 @@ class Learned(PositionScheme):
 
     def __init__(self, design: "Design", dims: "Dims", *, causal: bool) -> None:
         super().__init__(design, dims, causal=causal)
-        self.longest = dims.max_length
         self.table = nn.Embedding(dims.max_length, dims.d_model)
         nn.init.normal_(self.table.weight, std=0.02)
+
+    @classmethod
+    def defined_up_to(cls, dims: "Dims") -> int:
+        """The table's rows."""
+        return dims.max_length
 
     def vectors(self, positions: Tensor) -> Tensor:
         """The table's rows."""
@@ -237,3 +246,10 @@ class Position(Axis):
     shaw = Level(
         ShawKeys, "a trained vector for each distance, added to the keys", "Shaw et al. 2018, eq. 5"
     )
+
+    def undefined_at(self, length: int, *, dims: "Dims") -> str:
+        """Why an input of `length` tokens has no positions; empty where it has."""
+        limit = self.value.make.defined_up_to(dims)  # type: ignore[attr-defined]
+        if limit is None or length <= limit:
+            return ""
+        return f"design.position {self} is not defined beyond dims.max_length {limit} tokens"

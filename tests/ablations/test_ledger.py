@@ -27,6 +27,7 @@ def record_of(config: RunConfig, *, status: str = "finished") -> dict:
         "data_fingerprint": FINGERPRINT,
         "tokenizer_hash": "aa",
         "metrics": [bleu, loss] if status == "finished" else [],
+        "undefined": [],
         "parameters": 1000,
         "steps": 20,
         "target_tokens": 4000,
@@ -70,6 +71,25 @@ def test_diverged_run_has_one_row_without_metric(tmp_path: Path) -> None:
     assert frame[list(MEASURED)].isna().all(axis=None)
 
 
+def test_what_is_undefined_has_a_row_that_says_why(tmp_path: Path) -> None:
+    part = {"split": "test", "length": 16, "why": "the table ends at 8"}
+    write(tmp_path, record_of(RunConfig()) | {"undefined": [part]})
+    frame = load(tmp_path).frame
+    assert frame["metric"].notna().tolist() == [True, True, False]
+    assert frame["undefined"].notna().tolist() == [False, False, True]
+    last = frame.iloc[2]
+    assert (last["split"], last["length"], last["undefined"]) == ("test", 16, "the table ends at 8")
+    assert last[["metric", "value", "signature"]].isna().all()
+
+
+def test_a_record_that_says_nothing_of_it_is_defined_everywhere(tmp_path: Path) -> None:
+    record = record_of(RunConfig())
+    del record["undefined"]
+    ledger = load(write(tmp_path, record).parents[1])
+    assert ledger.problems == []
+    assert ledger.frame["undefined"].isna().all()
+
+
 def test_only_the_asked_ids_once_each(tmp_path: Path) -> None:
     ids = [write(tmp_path, record_of(RunConfig(seed=n))).parent.name for n in (1, 2, 3)]
     frame = load(tmp_path, ids=[ids[2], ids[0], ids[2], "feedfeedfeed"]).frame
@@ -97,6 +117,8 @@ def test_missing_folder_gives_an_empty_frame_with_columns(tmp_path: Path) -> Non
         (lambda text: text.replace('"finished"', '"done"'), "legal: finished, diverged"),
         (lambda text: text.replace('"total"', '"sum"'), "seconds.total"),
         (lambda text: text.replace('"split"', '"part"'), "metrics hold"),
+        (lambda text: text.replace('"undefined": []', '"undefined": ["x"]'), "undefined holds"),
+        (lambda text: text.replace('"undefined": []', '"undefined": 8'), "undefined holds"),
     ],
 )
 def test_damaged_record_is_named_and_left_out(tmp_path: Path, damage, says: str) -> None:

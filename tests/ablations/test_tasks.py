@@ -81,6 +81,12 @@ def test_a_length_beyond_the_table_has_no_rows(tmp_path: Path) -> None:
     cell = config("sequences", design__position="learned", dims__max_length=10)
     result = run(cell, tmp_path)
     assert {row["length"] for row in result["metrics"]} == {None, 8}
+    (part,) = result["undefined"]
+    assert (part["split"], part["length"]) == ("test", 16)
+    assert part["why"] == (
+        "design.position learned is not defined beyond dims.max_length 10 tokens, and 16 items "
+        "take 17"
+    )
 
 
 def test_an_answer_counts_when_it_is_whole_and_no_more() -> None:

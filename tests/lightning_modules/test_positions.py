@@ -51,6 +51,19 @@ def test_learned_positions_are_rows_of_the_table() -> None:
     assert torch.equal(learned.vectors(torch.arange(3, 8)), learned.table.weight[3:8])
 
 
+@pytest.mark.parametrize("level", list(Position))
+def test_a_level_knows_before_it_is_built_up_to_where_it_is_defined(level: Position) -> None:
+    dims = Dims(d_model=16, n_heads=4, max_length=64)
+    limit = scheme(level).longest
+    assert level.undefined_at(64, dims=dims) == ""
+    assert level.undefined_at(65, dims=dims) == (
+        f"design.position {level} is not defined beyond dims.max_length 64 tokens"
+        if limit == 64
+        else ""
+    )
+    assert limit == (64 if level is Position.learned else None)
+
+
 @pytest.mark.parametrize("start", [0, 60])
 def test_learned_positions_refuse_what_lies_beyond_the_table(start: int) -> None:
     with pytest.raises(ValueError, match=r"not defined beyond 64 tokens.*dims\.max_length"):
