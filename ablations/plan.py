@@ -25,6 +25,7 @@ COST_PATHS = (
     "data.batch_size",
     "data.lookback",
     "data.horizon",
+    "data.eval_lookbacks",
     "data.task",
     "data.train_max",
     "data.eval_lengths",

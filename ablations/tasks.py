@@ -39,8 +39,8 @@ class TaskKind:
         variant: the class of the task's own choices.
         fingerprint: 16 hex digits of the content of the data.
         validate: refuses data that cannot be learned from.
-        test_splits: names of what is evaluated, the main one first; `test@8` is the part of
-            length 8.
+        test_splits: names of what is evaluated, the main one first; `test@8` is what was measured
+            at length 8.
         metrics: those that a run measures, the one a table shows unless told otherwise first.
         refusal: why a config cannot work, or holds a choice that nothing reads; or nothing.
         trains: whether a variant has anything to train.
@@ -111,7 +111,7 @@ class Task(Enum):
         variant=ForecastVariant,
         fingerprint=series.fingerprint,
         validate=series.validate,
-        test_splits=lambda data: ["test"],
+        test_splits=lambda data: ["test", *(f"test@{n}" for n in series.test_lookbacks(data))],
         metrics=("mse", "mae", "mse_original", "mae_original", "loss"),
         trains=lambda variant: variant.model.trains,
         refusal=_forecast_refusal,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,11 @@ from data.series import (
     fingerprint,
     load_series,
     split_rows,
+    test_lookbacks,
     validate,
 )
 from data.series_files import Series
+from data.series_windows import Windows
 
 __all__ = [
     "Fill",
@@ -38,47 +39,6 @@ __all__ = [
     "fingerprint",
     "validate",
 ]
-
-
-class Windows:
-    """Every window of a stretch of rows, at stride 1, as views of the rows.
-
-    Args:
-        values: scaled, `(rows, channels)`.
-        features: of the time of each row, `(rows, features)`.
-        lookback: rows known.
-        horizon: rows to forecast.
-
-    Attributes:
-        past: `(windows, lookback, channels)`.
-        future: `(windows, horizon, channels)`.
-        past_time: `(windows, lookback, features)`.
-        future_time: `(windows, horizon, features)`.
-    """
-
-    def __init__(self, values: Tensor, features: Tensor, *, lookback: int, horizon: int) -> None:
-        sizes = [lookback, horizon]
-        self.past, self.future = _unfold(values, sum(sizes)).split(sizes, dim=1)
-        self.past_time, self.future_time = _unfold(features, sum(sizes)).split(sizes, dim=1)
-
-    def __len__(self) -> int:
-        return len(self.past)
-
-    def __getitems__(self, indices: Sequence[int]) -> ForecastingBatch:
-        """These windows as a batch: where a DataLoader looks first, to copy once a batch."""
-        index = torch.tensor(indices)
-        return ForecastingBatch(
-            past=self.past[index],
-            future=self.future[index],
-            past_time=self.past_time[index],
-            future_time=self.future_time[index],
-            indices=index,
-        )
-
-
-def _unfold(rows: Tensor, length: int) -> Tensor:
-    """`(rows, columns)` to `(windows, length, columns)`, a view."""
-    return rows.unfold(0, length, 1).transpose(1, 2)
 
 
 class ForecastingDataModule(LightningDataModule):
@@ -131,16 +91,16 @@ class ForecastingDataModule(LightningDataModule):
         self._scale = torch.from_numpy(mean), torch.from_numpy(sd)
         values = torch.from_numpy((series.values - mean) / sd).float()
         self._feature_names, features = self._features(series)
+        self._rows_of_all = values, features
         self._windows = {
-            name: Windows(
-                values[rows.start : rows.stop],
-                features[rows.start : rows.stop],
-                lookback=data.lookback,
-                horizon=data.horizon,
-            )
+            name: self._windows_of(rows, lookback=data.lookback)
             for name, rows in self._rows.items()
         }
         self._series = series
+
+    def _windows_of(self, rows: range, *, lookback: int) -> Windows:
+        read = (part[rows.start : rows.stop] for part in self._rows_of_all)
+        return Windows(*read, lookback=lookback, horizon=self.data.horizon)
 
     def _features(self, series: Series) -> tuple[tuple[str, ...], Tensor]:
         """Names, and values `(rows, features)`."""
@@ -195,6 +155,30 @@ class ForecastingDataModule(LightningDataModule):
             raise ValueError(f"no split {split!r}; there are {', '.join(self._windows)}")
         return self._windows[split]
 
+    def test_windows(self, lookback: int) -> Windows:
+        """The test windows with another look-back, `(windows, lookback, channels)` of past.
+
+        Whatever the look-back, the same rows are forecast from the same starts: only what is known
+        before them grows. The longest one begins before the test split, with rows that were known
+        by then.
+
+        Raises:
+            ValueError: It is none of `eval_lookbacks`.
+        """
+        known = test_lookbacks(self.data)
+        if lookback not in known:
+            named = ", ".join(map(str, known)) or "none"
+            raise ValueError(f"no test windows of look-back {lookback}; there are {named}")
+        self._ready()
+        rows = self._rows["test"]
+        first = rows.start + self.data.lookback
+        return self._windows_of(range(first - lookback, rows.stop), lookback=lookback)
+
+    @property
+    def eval_lookbacks(self) -> tuple[int, ...]:
+        """Rows of the past that the test windows are also evaluated with, in order."""
+        return test_lookbacks(self.data)
+
     @property
     def report(self) -> dict[str, Any]:
         """What was read, as plain values."""
@@ -238,13 +222,13 @@ class ForecastingDataModule(LightningDataModule):
         """The validation windows, in order of time."""
         return self._loader("validation")
 
-    def test_dataloader(self) -> DataLoader:
-        """The test windows, in order of time."""
-        return self._loader("test")
+    def test_dataloader(self, lookback: int | None = None) -> DataLoader:
+        """The test windows, in order of time; with another look-back, those of `test_windows`."""
+        return self._loader("test", None if lookback is None else self.test_windows(lookback))
 
-    def predict_dataloader(self) -> DataLoader:
+    def predict_dataloader(self, lookback: int | None = None) -> DataLoader:
         """The same as `test_dataloader`."""
-        return self.test_dataloader()
+        return self.test_dataloader(lookback)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint remembers of the data."""
@@ -277,9 +261,9 @@ class ForecastingDataModule(LightningDataModule):
             world_size=world_size,
         )
 
-    def _loader(self, split: str) -> DataLoader:
+    def _loader(self, split: str, windows: Windows | None = None) -> DataLoader:
         return DataLoader(
-            self.windows(split),  # type: ignore[arg-type]
+            self.windows(split) if windows is None else windows,  # type: ignore[arg-type]
             batch_sampler=self._sampler(split),
             collate_fn=_whole,  # type: ignore[arg-type]
             # Its own generator: making an iterator must not move the one that draws dropout.

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from data.lengths import evaluation_lengths
 from data.load import GENERATOR_VERSION, Strengths, load_table
 from data.remote import PUBLISHED, content_digest, is_url, published_file
 from data.series_files import Series, read_series
@@ -76,6 +77,8 @@ class ForecastingData:
         time_column: the column of time stamps, files only.
         lookback: rows a forecast is made from.
         horizon: rows forecast.
+        eval_lookbacks: look-backs that the test windows are also evaluated with, as multiples of
+            `lookback` such as `1x 2x 4x 8x`, or as rows; empty for none.
         batch_size: windows in a batch over all ranks, in training and evaluation.
         time_features: what is told of the time of each row.
         holidays_country: country code of the `holidays` package; empty for none.
@@ -101,6 +104,7 @@ class ForecastingData:
     time_column: str = "date"
     lookback: int = 168
     horizon: int = 24
+    eval_lookbacks: str = ""
     batch_size: int = 32
     time_features: TimeFeatures = TimeFeatures.continuous
     holidays_country: str = ""
@@ -130,6 +134,7 @@ class ForecastingData:
                 f"data.train_share={shares[0]} and data.validation_share={shares[1]}: each must be"
                 " over 0, and together under 1 to leave rows for testing"
             )
+        test_lookbacks(self)
         self._check_calendar()
 
     def _check_calendar(self) -> None:
@@ -151,6 +156,16 @@ class ForecastingData:
                     f"data.timezone={self.timezone!r} is no time zone; write one such as"
                     " Europe/Berlin or UTC"
                 ) from error
+
+
+def test_lookbacks(data: ForecastingData) -> tuple[int, ...]:
+    """Look-backs that the test windows are also evaluated with, in rows, in the order given.
+
+    Raises:
+        ValueError: As for `data.lengths.evaluation_lengths`.
+    """
+    text, name = data.eval_lookbacks, "data.eval_lookbacks"
+    return evaluation_lengths(text, name=name, trained=data.lookback) if text else ()
 
 
 def load_series(data: ForecastingData, *, cache_dir: Path | None = None) -> Series:
@@ -185,7 +200,8 @@ def split_rows(data: ForecastingData, n_rows: int) -> dict[str, range]:
     row that is theirs.
 
     Raises:
-        ValueError: The series is too short for a window in every split.
+        ValueError: The series is too short for a window in every split, or for the longest of
+            `eval_lookbacks` before the first test row.
     """
     if data.source in (SeriesSource.etth1, SeriesSource.etth2):
         sizes = {name: months * ETT_MONTH for name, months in ETT_MONTHS.items()}
@@ -210,6 +226,13 @@ def split_rows(data: ForecastingData, n_rows: int) -> dict[str, range]:
             )
         rows[name] = range(end - data.lookback if end else 0, end + size)
         end += size
+    longest = max(test_lookbacks(data), default=0)
+    before = rows["test"].start + data.lookback
+    if longest > before:
+        raise ValueError(
+            f"data.eval_lookbacks={data.eval_lookbacks!r}: {longest} rows don't fit before the"
+            f" first test row, which has {before} before it; name shorter ones"
+        )
     return rows
 
 

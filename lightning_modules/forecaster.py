@@ -184,12 +184,18 @@ class ForecastModel(Axis):
         return self.name in SHORTEST_LOOKBACK
 
     @property
+    def fixed_lookback(self) -> bool:
+        """Whether it has a weight for each row of the trained look-back."""
+        return self.name in FIXED_LOOKBACK
+
+    @property
     def shortest_lookback(self) -> int:
         """Rows of the past that it needs."""
         return SHORTEST_LOOKBACK.get(self.name, 1)
 
 
 UNTRAINED = ("ridge", "repeat_last", "same_hour_yesterday", "same_hour_last_week")
+FIXED_LOOKBACK = ("dlinear", "mlp", "ridge")
 SHORTEST_LOOKBACK = {
     ForecastModel.same_hour_yesterday.name: baselines.HOURS_PER_DAY,
     ForecastModel.same_hour_last_week.name: baselines.HOURS_PER_WEEK,
@@ -225,3 +231,16 @@ class ForecastVariant:
         for name in ("patch_length", "patch_stride"):
             if getattr(self, name) < 1:
                 raise ValueError(f"variant.{name}={getattr(self, name)} must be at least 1")
+
+    def undefined_at(self, lookback: int, *, trained: int) -> str:
+        """Why what was trained on `trained` rows can't read `lookback` rows; empty where it can."""
+        reads_tokens = self.model is ForecastModel.transformer
+        for path, choice, fixed in (
+            ("variant.model", self.model, self.model.fixed_lookback),
+            ("variant.readout", self.readout, reads_tokens and self.readout.fixed_lookback),
+        ):
+            if fixed and lookback != trained:
+                return f"{path} {choice} has weights for data.lookback {trained} rows, no others"
+        if lookback < self.model.shortest_lookback:
+            return f"variant.model {self.model} needs {self.model.shortest_lookback} rows"
+        return ""

@@ -40,6 +40,8 @@ class Head(nn.Module):
         n_channels: channels of one series.
     """
 
+    fixed_lookback = True
+
     def __init__(
         self, shape: WindowShape, *, design: Design, dims: Dims, n_tokens: int, n_channels: int
     ) -> None:
@@ -61,6 +63,7 @@ class OneShotDecoder(nn.Module):
     """
 
     causal = False
+    fixed_lookback = False
 
     def __init__(
         self, shape: WindowShape, *, design: Design, dims: Dims, n_tokens: int, n_channels: int
@@ -137,3 +140,8 @@ class Readout(Axis):
         "a causal decoder that reads its own forecast row by row",
         "Vaswani et al. 2017, section 3; Li et al. 2019",
     )
+
+    @property
+    def fixed_lookback(self) -> bool:
+        """Whether it has weights for each state of the trained look-back."""
+        return self.value.make.fixed_lookback  # type: ignore[attr-defined]

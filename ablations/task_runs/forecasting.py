@@ -33,6 +33,32 @@ class ForecastingRun(TaskRun):
         super().__init__(config, cache_dir=cache_dir)
         self.data = ForecastingDataModule(config.data, seed=config.seed, cache_dir=cache_dir)
         self.data.setup()
+        reasons = {lookback: self.undefined_at(lookback) for lookback in self.data.eval_lookbacks}
+        self.undefined = [
+            {"split": "test", "length": lookback, "why": why}
+            for lookback, why in reasons.items()
+            if why
+        ]
+
+    def undefined_at(self, lookback: int) -> str:
+        """Why the model isn't defined for so many rows of the past; empty where it is."""
+        config = self.config
+        if why := config.variant.undefined_at(lookback, trained=config.data.lookback):
+            return why
+        tokens = self._tokens(lookback)
+        if tokens is None:
+            return ""
+        if tokens < 1:
+            return f"variant.patch_length {config.variant.patch_length} is longer than {lookback}"
+        decodes = config.variant.readout is not Readout.head
+        longest = max(tokens, config.data.horizon if decodes else 0)
+        why = config.design.position.undefined_at(longest, dims=config.dims)
+        return f"{why}, and a window has {longest}" if why else ""
+
+    def _tokens(self, lookback: int) -> int | None:
+        """Tokens of the past; None where the model has no tokens."""
+        tokens = getattr(self.build(self.config, self.facts).model, "tokens", None)
+        return None if tokens is None else tokens.count(lookback)
 
     def refuse(self) -> None:
         """Refuse rules that need hourly rows, and tokens that a learned table doesn't reach."""
@@ -42,19 +68,8 @@ class ForecastingRun(TaskRun):
                 f"variant.model {config.variant.model} repeats hours, and the rows of this series "
                 f"are {step} apart; choose another model"
             )
-        longest = self._longest()
-        if why := config.design.position.undefined_at(longest, dims=config.dims):
-            raise ValueError(
-                f"{why}, and a window has {longest}; raise dims.max_length or choose another "
-                "design.position"
-            )
-
-    def _longest(self) -> int:
-        """Tokens of the longer stack."""
-        encoder = self.build(self.config, self.facts).model
-        tokens = getattr(getattr(encoder, "tokens", None), "n_tokens", 0)
-        decodes = self.config.variant.readout is not Readout.head
-        return max(tokens, self.config.data.horizon if decodes else 0)
+        if why := self.undefined_at(config.data.lookback):
+            raise ValueError(f"{why}; raise dims.max_length or choose another design.position")
 
     @property
     def facts(self) -> Facts:
@@ -95,7 +110,17 @@ class ForecastingRun(TaskRun):
         return True
 
     def evaluate(self, trainer: pl.Trainer, module: pl.LightningModule, folder: Path) -> Rows:
-        """Errors on the validation and test windows."""
+        """Errors on the validation and test windows, then on the test windows by look-back.
+
+        A look-back that the model isn't defined for has no rows; see `undefined`.
+        """
         validation = trainer.validate(module, self.data.val_dataloader(), verbose=False)[0]
         test = trainer.test(module, self.data.test_dataloader(), verbose=False)[0]
-        return self.rows("validation", validation) + self.rows("test", test)
+        rows = self.rows("validation", validation) + self.rows("test", test)
+        undefined = {part["length"] for part in self.undefined}
+        for lookback in self.data.eval_lookbacks:
+            if lookback not in undefined:
+                loader = self.data.test_dataloader(lookback)
+                logged = trainer.test(module, loader, verbose=False)[0]
+                rows += self.rows("test", logged, length=lookback)
+        return rows

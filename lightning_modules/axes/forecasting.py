@@ -25,8 +25,12 @@ class PointTokens(nn.Module):
         self, n_values: int, lookback: int, d_model: int, variant: "ForecastVariant"
     ) -> None:
         super().__init__()
-        self.n_tokens = lookback
+        self.n_tokens = self.count(lookback)
         self.project = nn.Linear(n_values, d_model)
+
+    def count(self, lookback: int) -> int:
+        """Tokens made of so many rows."""
+        return lookback
 
     def forward(self, rows: Tensor) -> Tensor:
         """`(batch, lookback, n_values)` to `(batch, n_tokens, d_model)`."""
@@ -45,8 +49,12 @@ class PatchTokens(nn.Module):
     ) -> None:
         super().__init__()
         self.length, self.stride = min(variant.patch_length, lookback), variant.patch_stride
-        self.n_tokens = (lookback - self.length) // self.stride + 2
+        self.n_tokens = self.count(lookback)
         self.project = nn.Linear(n_values * self.length, d_model)
+
+    def count(self, lookback: int) -> int:
+        """Tokens made of so many rows; at least `patch_length`, or the trained look-back."""
+        return (lookback - self.length) // self.stride + 2
 
     def forward(self, rows: Tensor) -> Tensor:
         """`(batch, lookback, n_values)` to `(batch, n_tokens, d_model)`."""

@@ -89,6 +89,67 @@ def test_a_length_beyond_the_table_has_no_rows(tmp_path: Path) -> None:
     )
 
 
+LOOKBACKS = {"data__lookback": 24, "data__eval_lookbacks": "1x 2x 4x", "data__horizon": 6}
+
+
+def test_forecasts_by_lookback_and_the_split_as_ever(tmp_path: Path) -> None:
+    one_shot = {"variant__readout": "one_shot", **LOOKBACKS}
+    result = run(config("forecasting", **one_shot), tmp_path)
+    errors = {
+        (row["split"], row["length"]): row["value"]
+        for row in result["metrics"]
+        if row["metric"] == "mse"
+    }
+    assert set(errors) == {("test", None), ("test", 24), ("test", 48), ("test", 96)}
+    assert errors["test", 24] == errors["test", None]
+    assert len(set(errors.values())) == 3
+    assert result["undefined"] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "undefined", "says"),
+    [
+        ({}, [48, 96], "variant.readout head has weights for data.lookback 24 rows, no others"),
+        (
+            {"variant__model": "ridge"},
+            [48, 96],
+            "variant.model ridge has weights for data.lookback",
+        ),
+        ({"variant__model": "repeat_last"}, [], ""),
+        ({"variant__model": "lstm"}, [], ""),
+        (
+            {
+                "variant__readout": "autoregressive",
+                "variant__tokens": "point",
+                "design__position": "learned",
+                "dims__max_length": 48,
+            },
+            [96],
+            "learned is not defined beyond dims.max_length 48 tokens, and a window has 96",
+        ),
+        (
+            {"variant__readout": "one_shot", "data__eval_lookbacks": "7,8"},
+            [7],
+            "variant.patch_length 16 is longer than 7",
+        ),
+    ],
+)
+def test_a_lookback_that_a_model_cannot_read_is_undefined(
+    values: dict[str, object], undefined: list[int], says: str, tmp_path: Path
+) -> None:
+    part = make_task_run(config("forecasting", **(LOOKBACKS | values)), cache_dir=tmp_path)
+    assert [found["length"] for found in part.undefined] == undefined
+    assert all(says in found["why"] for found in part.undefined)
+    module = part.build(part.config, part.facts).eval()
+    for lookback in part.data.eval_lookbacks:
+        batch = next(iter(part.data.test_dataloader(lookback)))
+        if lookback not in undefined:
+            assert module.predict_step(batch).shape == batch.future.shape
+        else:
+            with pytest.raises((RuntimeError, ValueError)):
+                module.predict_step(batch)
+
+
 def test_an_answer_counts_when_it_is_whole_and_no_more() -> None:
     targets = [[5, 6], [5, 6], [5, 6], [5, 6]]
     compared = sequences._compare([[5, 6], [5], [5, 6, 7], [6, 5]], targets)

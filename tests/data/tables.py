@@ -24,9 +24,9 @@ def write_series(path: Path, values: np.ndarray) -> Path:
     return path
 
 
-def series_data(path: Path) -> ForecastingData:
+def series_data(path: Path, **options: object) -> ForecastingData:
     """The table as data: 280 training rows, 40 for validation, 80 for testing."""
-    return ForecastingData(source=SeriesSource.csv, path=str(path), **SIZES)
+    return ForecastingData(source=SeriesSource.csv, path=str(path), **(SIZES | options))
 
 
 def order(module: ForecastingDataModule, epoch: int = 0) -> list[list[int]]:

@@ -38,6 +38,11 @@ def module(data: ForecastingData) -> ForecastingDataModule:
     return ForecastingDataModule(data, seed=1)
 
 
+@pytest.fixture(scope="module")
+def shared_series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_series(tmp_path_factory.mktemp("series") / "series.csv", random_values())
+
+
 @given(
     n_rows=st.integers(3, 60),
     lookback=st.integers(1, 20),
@@ -174,6 +179,36 @@ def test_a_checkpoint_of_another_scale_is_refused(
     write_series(tmp_path / "series.csv", values * 2)
     with pytest.raises(ValueError, match=r"the checkpoint's mean is \[.*the numbers would mean"):
         ForecastingDataModule(data, seed=1).load_state_dict(state)
+
+
+@given(
+    lookback=st.integers(1, 20),
+    lookbacks=st.lists(st.integers(1, 60), min_size=1, max_size=4, unique=True),
+)
+def test_every_lookback_forecasts_the_same_rows_from_the_same_starts(
+    shared_series: Path, lookback: int, lookbacks: list[int]
+) -> None:
+    wanted = ",".join(map(str, lookbacks))
+    data = series_data(shared_series, lookback=lookback, eval_lookbacks=wanted)
+    module = ForecastingDataModule(data, seed=1)
+    trained, everything = module.windows("test"), module.windows("train").past.shape
+    assert module.eval_lookbacks == tuple(lookbacks)
+    for length in lookbacks:
+        windows = module.test_windows(length)
+        assert torch.equal(windows.future, trained.future)
+        assert torch.equal(windows.future_time, trained.future_time)
+        shared = min(length, lookback)
+        assert windows.past.shape[1] == length
+        assert torch.equal(windows.past[:, -shared:], trained.past[:, -shared:])
+        assert torch.equal(windows.past_time[:, -shared:], trained.past_time[:, -shared:])
+        # What came before is the row before, whatever split it is of.
+        assert torch.equal(windows.past[1:, :-1], windows.past[:-1, 1:])
+    assert module.windows("train").past.shape == everything
+
+
+def test_a_lookback_of_no_test_is_refused(module: ForecastingDataModule) -> None:
+    with pytest.raises(ValueError, match="no test windows of look-back 5; there are none"):
+        module.test_dataloader(5)
 
 
 def test_an_unknown_split_is_refused(module: ForecastingDataModule) -> None:

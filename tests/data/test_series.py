@@ -51,6 +51,7 @@ def choice(path: Path, **options) -> ForecastingData:
         ({"horizon": -1}, r"data\.horizon=-1"),
         ({"batch_size": 0}, r"data\.batch_size=0"),
         ({"n_hours": 0}, r"data\.n_hours=0"),
+        ({"eval_lookbacks": "1x 2y"}, r"data\.eval_lookbacks='1x 2y': '2y' is neither"),
         ({"noise": -0.1}, r"data\.noise=-0\.1 is no strength: 0 or more"),
         ({"daily": float("nan")}, r"data\.daily=nan"),
         ({"weekly": float("inf")}, r"data\.weekly=inf"),
@@ -134,6 +135,13 @@ def test_a_short_series_is_refused_with_its_rows(file: Path, n_rows: int, proble
     file.write_text(table(n_rows))
     with pytest.raises(ValueError, match=problem):
         validate(choice(file))
+
+
+def test_a_lookback_that_begins_before_the_series_is_refused(file: Path) -> None:
+    """Of 200 rows, 160 come before the first test row."""
+    validate(choice(file, eval_lookbacks="160"))
+    with pytest.raises(ValueError, match=r"eval_lookbacks='1x,161': 161 rows .* has 160 before"):
+        validate(choice(file, eval_lookbacks="1x,161"))
 
 
 def test_validate_reads_what_a_run_would_read(file: Path) -> None:
