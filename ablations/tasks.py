@@ -83,6 +83,11 @@ def _forecast_refusal(config: Any) -> str:
     return _inert(config, *unread, "budget.beam_size")
 
 
+def _translation_splits(data: Any) -> list[str]:
+    names, bounds = corpus.list_test_splits(data), corpus.source_word_bounds(data)
+    return [*names, *(f"{name}@{bound}" for name in names for bound in bounds)]
+
+
 def _sequence_refusal(config: Any) -> str:
     if config.variant.form is sequences.SequenceForm.decoder_only:
         return _inert(config, "budget.beam_size")
@@ -102,7 +107,7 @@ class Task(Enum):
         variant=NoVariant,
         fingerprint=corpus.fingerprint,
         validate=corpus.validate,
-        test_splits=corpus.list_test_splits,
+        test_splits=_translation_splits,
         metrics=("bleu", "bleu_lowercase_tokenized", "chrf", "loss", "accuracy"),
         refusal=lambda config: _inert(config, "design.rope_scaling"),
     )

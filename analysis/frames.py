@@ -34,6 +34,7 @@ METRICS = {
     "mae_original": Metric(higher_is_better=False, decimals=4),
     "exact_match": Metric(higher_is_better=True, decimals=4),
     "token_accuracy": Metric(higher_is_better=True, decimals=4),
+    "sentences": Metric(higher_is_better=True, decimals=0),
 }
 
 # Column that must hold one value in a table column -> axes that may make it differ on purpose.

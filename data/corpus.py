@@ -11,6 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
+from data.lengths import bucket_bounds
 from data.parallel import Pair, file_digest, hub_splits, read_pairs, split_files
 
 GRAMMAR_SEED = 0  # the data are the same in every run; a run's seed picks their order
@@ -19,6 +20,7 @@ SMALLEST = {
     "vocabulary_size": 5,  # the four special tokens and one more
     "tokens_per_batch": 1,
     "max_length": 2,
+    "train_max_source_words": 0,
     "n_train": 0,
     "n_test": 0,
     "min_words": 3,
@@ -56,6 +58,12 @@ class TranslationData:
             ranks; each rank gets at least one row even so.
         max_length: tokens with the end mark; longer training pairs are dropped and counted,
             evaluation pairs never.
+        train_max_source_words: longest source sentence in training and validation, in words
+            between white space, longer ones are dropped and counted; 0 for no limit. Test splits
+            stay whole.
+        eval_source_words: most source words of each bucket that the test splits are also measured
+            in, growing: numbers such as `8,12,16`, or multiples of `train_max_source_words` such as
+            `1x 2x`; longer sentences form a last one. Empty for no buckets.
         n_train: training pairs used, the first ones; 0 for all (`grammar`: 20000).
         n_test: at most so many pairs of each evaluation split, the first ones; 0 for all
             (`grammar`: 500).
@@ -73,6 +81,8 @@ class TranslationData:
     vocabulary_size: int = 400
     tokens_per_batch: int = 1024
     max_length: int = 128
+    train_max_source_words: int = 0
+    eval_source_words: str = ""
     n_train: int = 0
     n_test: int = 0
     min_words: int = 4
@@ -90,6 +100,19 @@ class TranslationData:
         if self.source_language == self.target_language:
             same = self.source_language
             raise ValueError(f"data.source_language and data.target_language are both {same!r}")
+        source_word_bounds(self)
+
+
+def source_word_bounds(data: TranslationData) -> tuple[int, ...]:
+    """Most source words of each bucket of the test splits, the last one aside; maybe none.
+
+    Raises:
+        ValueError: As for `data.lengths.bucket_bounds`.
+    """
+    text, name = data.eval_source_words, "data.eval_source_words"
+    if not text:
+        return ()
+    return bucket_bounds(text, name=name, trained=data.train_max_source_words)
 
 
 def list_test_splits(data: TranslationData) -> list[str]:

@@ -151,6 +151,11 @@ def hub_splits(name: str, *, source: str, target: str) -> dict[str, list[Pair]]:
         ) from error
 
 
+def count_words(sentence: str) -> int:
+    """Words between white space, punctuation left where it stands."""
+    return len(sentence.split())
+
+
 def without_blanks(pairs: Iterable[Pair]) -> list[Pair]:
     """The pairs that have text on both sides: a blank on one side translates nothing."""
     return [(source, target) for source, target in pairs if source.strip() and target.strip()]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,12 @@ from data.corpus import (
     TranslationSource,
     fingerprint,
     list_test_splits,
-    load_pairs,
+    source_word_bounds,
     validate,
 )
-from data.parallel import Pair, without_blanks
 from data.row_batching import process_share
-from data.tokenization import TRAINING, Tokenizer, train_tokenizer, unknown_share
+from data.tokenization import TRAINING, Tokenizer
+from data.tokenized_pairs import Corpus, Ids, Split, load_corpus
 
 __all__ = [
     "TranslationData",
@@ -38,86 +36,6 @@ __all__ = [
 ]
 
 EVALUATION_TOKENS = 4096  # padded tokens in an evaluation batch: without gradients there is room
-Ids = tuple[list[int], list[int]]  # source and target, without special tokens
-
-
-@dataclass(frozen=True)
-class Split:
-    """One split, ready to batch.
-
-    Attributes:
-        pairs: text, blank pairs left out.
-        ids: the tokens of each pair.
-        dropped: pairs left out, by reason.
-    """
-
-    pairs: list[Pair]
-    ids: list[Ids]
-    dropped: dict[str, int]
-
-    def lengths(self) -> list[tuple[int, int]]:
-        """Source and target tokens of each pair, the end mark included."""
-        return [(len(source) + 1, len(target) + 1) for source, target in self.ids]
-
-    def report(self) -> dict[str, Any]:
-        """Counts and unknown rates."""
-        return {
-            "pairs": len(self.ids),
-            "dropped": self.dropped,
-            "unknown_rate": {
-                "source": unknown_share(source for source, _ in self.ids),
-                "target": unknown_share(target for _, target in self.ids),
-            },
-        }
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Everything read and tokenised; shared by all runs of a process that use the same data."""
-
-    tokenizer: Tokenizer
-    splits: dict[str, Split]
-
-
-@lru_cache(maxsize=2)
-def load_corpus(data: TranslationData, data_fingerprint: str, model_path: Path) -> Corpus:
-    """Read, train or load the vocabulary, tokenise.
-
-    Args:
-        data: what to read.
-        data_fingerprint: `fingerprint(data)`; part of the memory's key.
-        model_path: the vocabulary's file, written when it isn't there.
-    """
-    loaded = load_pairs(data)
-    pairs = {name: without_blanks(split) for name, split in loaded.items()}
-    for name, split in pairs.items():
-        if not split:
-            raise ValueError(f"{name}: no pair has text on both sides")
-    tokenizer = _tokenizer(pairs["train"], vocabulary_size=data.vocabulary_size, path=model_path)
-    splits = {}
-    for name, split in pairs.items():
-        limit = data.max_length if name == "train" else None
-        splits[name] = _tokenise(
-            split, tokenizer, limit=limit, blank=len(loaded[name]) - len(split)
-        )
-    if not splits["train"].ids:
-        raise ValueError(f"data.max_length={data.max_length}: every training pair is longer")
-    return Corpus(tokenizer, splits)
-
-
-def _tokenizer(pairs: Iterable[Pair], *, vocabulary_size: int, path: Path) -> Tokenizer:
-    if path.exists():
-        return Tokenizer.load(path)
-    lines = [sentence for pair in pairs for sentence in pair]
-    return train_tokenizer(lines, vocabulary_size=vocabulary_size, path=path)
-
-
-def _tokenise(pairs: list[Pair], tokenizer: Tokenizer, *, limit: int | None, blank: int) -> Split:
-    sides = (tokenizer.encode_lines([pair[side] for pair in pairs]) for side in (0, 1))
-    ids = list(zip(*sides, strict=True))
-    kept = [i for i, pair in enumerate(ids) if limit is None or max(map(len, pair)) < limit]
-    dropped = {"blank": blank, "too_long": len(ids) - len(kept)}
-    return Split([pairs[i] for i in kept], [ids[i] for i in kept], dropped)
 
 
 class TranslationDataModule(LightningDataModule):
@@ -200,7 +118,7 @@ class TranslationDataModule(LightningDataModule):
             "fingerprint": self._fingerprint,
             "tokenizer_hash": corpus.tokenizer.hash,
             "vocabulary_size": corpus.tokenizer.vocabulary_size,
-            "splits": {name: split.report() for name, split in corpus.splits.items()},
+            "splits": {name: self._split_report(name) for name in corpus.splits},
             "training_batches": len(sampler),
             "padding_share": {
                 "source": padding_share(sampler, [source for source, _ in lengths]),
@@ -208,11 +126,28 @@ class TranslationDataModule(LightningDataModule):
             },
         }
 
-    @property
-    def longest_sentence(self) -> int:
-        """Tokens of the longest sentence on either side of any split, its end or start included."""
-        splits = self._ready().splits.values()
-        return max(length for split in splits for pair in split.lengths() for length in pair)
+    def _split_report(self, name: str) -> dict[str, Any]:
+        found = {str(bound): len(rows) for bound, rows in self.source_buckets(name).items()}
+        return {**self._split(name).report(), **({"by_source_words": found} if found else {})}
+
+    def longest_sentence(self, split: str, rows: Sequence[int] | None = None) -> int:
+        """Tokens of the longest sentence on either side, its end or start included.
+
+        Args:
+            split: of which split.
+            rows: only these pairs.
+        """
+        return self._split(split).longest(rows)
+
+    def source_buckets(self, split: str) -> dict[int, list[int]]:
+        """The pairs of a test split by length of the source, by the most words of each bucket.
+
+        No buckets where none are asked for, and none of the training and validation pairs.
+        """
+        bounds = source_word_bounds(self.data)
+        if not bounds or split not in self.test_splits:
+            return {}
+        return self._split(split).by_source_words(bounds)
 
     def references(self, split: str) -> list[str]:
         """The target sentences of a split, as they stand in the file, in file order."""
@@ -230,16 +165,17 @@ class TranslationDataModule(LightningDataModule):
         """The validation pairs, longest first."""
         return self._loader("validation")
 
-    def test_dataloader(self, split: str = "") -> DataLoader:
+    def test_dataloader(self, split: str = "", rows: Sequence[int] | None = None) -> DataLoader:
         """The pairs of a test split (the first unless named), longest source first.
 
-        `TranslationBatch.indices` gives back the order of the file.
+        `TranslationBatch.indices` gives back the order of the file, or where only some `rows` are
+        asked for, their order.
         """
-        return self._loader(split or self.test_splits[0])
+        return self._loader(split or self.test_splits[0], rows)
 
-    def predict_dataloader(self, split: str = "") -> DataLoader:
+    def predict_dataloader(self, split: str = "", rows: Sequence[int] | None = None) -> DataLoader:
         """The same as `test_dataloader`."""
-        return self.test_dataloader(split)
+        return self.test_dataloader(split, rows)
 
     def state_dict(self) -> dict[str, str]:
         """What a checkpoint remembers of the data."""
@@ -263,8 +199,10 @@ class TranslationDataModule(LightningDataModule):
             raise ValueError(f"no split {name!r}; there are {', '.join(splits)}")
         return splits[name]
 
-    def _sampler(self, name: str) -> TokenBudgetSampler:
+    def _sampler(self, name: str, rows: Sequence[int] | None = None) -> TokenBudgetSampler:
         lengths = self._split(name).lengths()
+        if rows is not None:
+            lengths = [lengths[row] for row in rows]
         train = name == "train"
         rank, world_size = process_share()
         return TokenBudgetSampler(
@@ -276,10 +214,11 @@ class TranslationDataModule(LightningDataModule):
             world_size=world_size,
         )
 
-    def _loader(self, name: str) -> DataLoader:
+    def _loader(self, name: str, rows: Sequence[int] | None = None) -> DataLoader:
+        ids = self._split(name).ids
         return DataLoader(
-            list(enumerate(self._split(name).ids)),  # type: ignore[arg-type]
-            batch_sampler=self._sampler(name),
+            list(enumerate(ids if rows is None else [ids[row] for row in rows])),  # type: ignore[arg-type]
+            batch_sampler=self._sampler(name, rows),
             collate_fn=_collate,
             # Its own generator: making an iterator must not move the one that draws dropout.
             generator=torch.Generator(),

@@ -150,6 +150,39 @@ def test_a_lookback_that_a_model_cannot_read_is_undefined(
                 module.predict_step(batch)
 
 
+BY_WORDS = {"data__n_test": 30, "data__train_max_source_words": 8, "data__eval_source_words": "1x"}
+
+
+def test_translations_by_length_of_the_source_are_those_of_the_whole(tmp_path: Path) -> None:
+    result = run(config("translation", **BY_WORDS), tmp_path)
+    found = {(row["length"], row["metric"]): row["value"] for row in result["metrics"]}
+    bounds = [length for length, metric in found if metric == "sentences"]
+    counts = result["data_report"]["splits"]["test"]["by_source_words"]
+    assert {str(bound): found[bound, "sentences"] for bound in bounds} == counts
+    assert bounds[0] == 8
+    assert sum(counts.values()) == 30
+    for metric in ("loss", "bleu", "chrf"):
+        assert {length for length, name in found if name == metric} == {None, *bounds}
+    lines = (tmp_path / result["id"] / "hypotheses" / "test.txt").read_text().splitlines()
+    assert len(lines) == 30
+
+
+def test_where_a_table_ends_the_longer_buckets_are_undefined(tmp_path: Path) -> None:
+    """The whole split has a sentence that is too long, and the first bucket has none."""
+    data = make_task_run(config("translation", **BY_WORDS), cache_dir=tmp_path / ".cache").data
+    needed = [data.longest_sentence(split) for split in ("train", "validation")]
+    limit = max(*needed, data.longest_sentence("test", data.source_buckets("test")[8]))
+    assert data.longest_sentence("test") > limit
+    limits = {"design__position": "learned", "dims__max_length": limit}
+    result = run(config("translation", **BY_WORDS, **limits), tmp_path)
+    measured = {(row["split"], row["length"]) for row in result["metrics"]}
+    assert measured == {("validation", None), ("test", 8)}
+    assert [part["length"] for part in result["undefined"]][0] is None
+    assert f"is not defined beyond dims.max_length {limit} tokens" in result["undefined"][0]["why"]
+    lines = (tmp_path / result["id"] / "hypotheses" / "test.txt").read_text().split("\n")
+    assert len(lines) == 31
+
+
 def test_an_answer_counts_when_it_is_whole_and_no_more() -> None:
     targets = [[5, 6], [5, 6], [5, 6], [5, 6]]
     compared = sequences._compare([[5, 6], [5], [5, 6, 7], [6, 5]], targets)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.lengths import evaluation_lengths
+from data.lengths import buckets, evaluation_lengths
 
 
 def read(text: str, trained: int = 10) -> tuple[int, ...]:
@@ -34,3 +34,31 @@ def test_nothing_and_twice_are_refused() -> None:
         read(" , ")
     with pytest.raises(ValueError, match=r"names the length 20 twice"):
         read("2x 20")
+
+
+def test_a_multiple_needs_a_trained_length() -> None:
+    assert read("5,10", trained=0) == (5, 10)
+    with pytest.raises(ValueError, match="2x is a multiple of the trained length, and there is no"):
+        read("5 2x", trained=0)
+
+
+def test_buckets_by_hand() -> None:
+    assert buckets([3, 9, 5, 6, 12], [5, 10]) == {5: [0, 2], 10: [1, 3], 12: [4]}
+    assert buckets([3, 9], [5, 10]) == {5: [0], 10: [1]}
+    assert buckets([7], [5, 10]) == {5: [], 10: [0]}
+    assert buckets([7], []) == {}
+
+
+@given(
+    lengths=st.lists(st.integers(1, 50)),
+    bounds=st.lists(st.integers(1, 40), min_size=1, unique=True).map(sorted),
+)
+def test_everything_is_in_the_first_bucket_that_it_fits(
+    lengths: list[int], bounds: list[int]
+) -> None:
+    found = buckets(lengths, bounds)
+    assert list(found)[: len(bounds)] == bounds
+    for bound, rows in found.items():
+        for row in rows:
+            assert bound == min(end for end in found if end >= lengths[row])
+    assert sorted(row for rows in found.values() for row in rows) == list(range(len(lengths)))

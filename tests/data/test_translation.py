@@ -11,7 +11,8 @@ from torch import Tensor
 
 from data.batches import EOS_ID, PAD_ID, UNK_ID
 from data.corpus import TranslationData, TranslationSource
-from data.translation import TranslationDataModule, load_corpus
+from data.tokenized_pairs import load_corpus
+from data.translation import TranslationDataModule
 from tests.data.conftest import write_pairs
 
 
@@ -212,7 +213,7 @@ def test_a_vocabulary_is_trained_once(
     stored = list((tmp_path / "cache").iterdir())
     assert [file.suffix for file in stored] == [".model"]
     load_corpus.cache_clear()
-    monkeypatch.setattr("data.translation.train_tokenizer", None)
+    monkeypatch.setattr("data.tokenized_pairs.train_tokenizer", None)
     again = TranslationDataModule(module.data, seed=2, cache_dir=tmp_path / "cache")
     assert again.tokenizer.hash == module.tokenizer.hash
 
