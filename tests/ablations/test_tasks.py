@@ -177,7 +177,7 @@ def test_where_a_table_ends_the_longer_buckets_are_undefined(tmp_path: Path) -> 
     result = run(config("translation", **BY_WORDS, **limits), tmp_path)
     measured = {(row["split"], row["length"]) for row in result["metrics"]}
     assert measured == {("validation", None), ("test", 8)}
-    assert [part["length"] for part in result["undefined"]][0] is None
+    assert result["undefined"][0]["length"] is None
     assert f"is not defined beyond dims.max_length {limit} tokens" in result["undefined"][0]["why"]
     lines = (tmp_path / result["id"] / "hypotheses" / "test.txt").read_text().split("\n")
     assert len(lines) == 31
