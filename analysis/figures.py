@@ -6,6 +6,7 @@ import pandas as pd
 
 from analysis.curves import curves_figure, curves_frame, effects_figure, effects_frame, save
 from analysis.frames import StudyView
+from analysis.length_curves import COMPANIONS, lengths_figure, lengths_frame
 from analysis.responses import responses_figure, responses_frame
 from analysis.tables import Table
 
@@ -20,7 +21,7 @@ def save_figures(
         frame: the ledger's tidy frame.
         study: the plan.
         runs_dir: the folder of the runs, for their learning curves.
-        folder: where `effects`, `learning_curves` and `responses` go, as in `save`.
+        folder: where `effects`, `learning_curves`, `lengths` and `responses` go, as in `save`.
     """
     pictures = []
     effects, curves = effects_frame(table), curves_frame(frame, study, runs_dir=runs_dir)
@@ -30,6 +31,12 @@ def save_figures(
         label = f"validation loss, {_validation_signature(frame, study)}"
         drawn = curves_figure(curves, title=f"{study.name}: learning curves", label=label)
         pictures.append(save(drawn, curves, folder / "learning_curves")[0])
+    lengths = lengths_frame(frame, study)
+    metrics = [study.metric, *COMPANIONS.get(study.metric, ())]
+    if lengths["metric"].isin(metrics).any():
+        pictures.append(
+            save(lengths_figure(lengths, metrics=metrics), lengths, folder / "lengths")[0]
+        )
     responses = responses_frame(frame, study)
     if not responses.empty:
         drawn = responses_figure(responses, study, signature=table.signature)

@@ -1,0 +1,287 @@
+"""A metric against the evaluated length, trained and beyond: one line per level of an axis.
+
+Pure frame first (`lengths_frame`), drawing second (`lengths_figure`). The frames of several studies
+one under another make one figure. Colours and markers are those of `analysis.responses`.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from analysis.curves import PALETTE, PANELS_A_ROW, SETTINGS
+from analysis.frames import StudyView, baseline_arm, has_level, metric_of, pairs, per_seed
+from analysis.responses import LOG_FROM, MARKERS
+from analysis.statistics import t_estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class LengthKind:
+    """What the lengths of a task are: what they count, and which setting is the trained one."""
+
+    counts: str
+    trained: str
+
+
+KINDS = {
+    "sequences": LengthKind("items", "data.train_max"),
+    "forecasting": LengthKind("rows of the past", "data.lookback"),
+    "translation": LengthKind("words of the source, up to", "data.train_max_source_words"),
+}
+COMPANIONS = {"exact_match": ("token_accuracy",), "bleu": ("chrf", "loss")}
+COUNT = "sentences"
+COLUMNS = (
+    "study",
+    "counts",
+    "split",
+    "panel",
+    "axis",
+    "level",
+    "metric",
+    "signature",
+    "trained",
+    "length",
+    "mean",
+    "low",
+    "high",
+    "n",
+    "planned",
+    "undefined",
+)
+MOST_SIGNATURE = 40  # characters that fit beside a panel
+Lines = dict[str, pd.DataFrame]  # the planned runs of each level
+
+
+def lengths_frame(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
+    """What a study measured at each length.
+
+    An axis of the data, such as `data.task`, makes panels; every other one makes lines, in a panel
+    of its own for each level of the data's axes. Contexts of a seed that differ in yet another axis
+    are averaged.
+
+    Args:
+        frame: the ledger's tidy frame.
+        study: the plan.
+
+    Returns:
+        One row per split x panel x axis x level x metric x length (`COLUMNS`): the `mean` over `n`
+        finished seeds of `planned` ones with its t interval `low` to `high`, and why some of the
+        runs are `undefined` there ("" where they are defined). `trained` is the longest trained
+        length, missing where there is no limit. Empty where nothing was measured by length.
+    """
+    known = frame[frame["run"].isin(study.expected["id"]) & frame["length"].notna()]
+    rows = [
+        {"study": study.name, "panel": panel, "axis": axis, **found}
+        for axis, panel, lines in _panels(study)
+        for found in _panel_rows(known, lines)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def lengths_figure(lengths: pd.DataFrame, *, metrics: Sequence[str]) -> "Figure":
+    """Means with the 95% band over seeds; a dashed line where training ends.
+
+    A cross over a panel, in the row of a line's name, is a length at which its runs are undefined.
+
+    Args:
+        lengths: from `lengths_frame`, of one study or several.
+        metrics: what is drawn, a panel for each study, split and panel of the frame.
+
+    Raises:
+        ValueError: none of the metrics was measured by length.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    keys = ["study", "split", "panel"]
+    places = [*dict.fromkeys(lengths[keys].itertuples(index=False, name=None))]
+    drawn = [(place, metric) for metric in metrics for place in places]
+    groups = dict(list(lengths.groupby([*keys, "metric"], sort=False)))
+    drawn = [(place, metric) for place, metric in drawn if (*place, metric) in groups]
+    if not drawn:
+        raise ValueError(f"no {' or '.join(metrics)} was measured by length; run the study first")
+    columns = len(places) if len(places) <= PANELS_A_ROW else PANELS_A_ROW
+    lines = -(-len(drawn) // columns)
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(max(4.6, 3.4 * columns), 2.9 * lines + 1.1), layout="constrained")
+        shared = "row" if len(drawn) == len(places) * len(metrics) == lines * columns else False
+        panels = figure.subplots(lines, columns, squeeze=False, sharey=shared).flatten()
+        for panel, (place, metric) in zip(panels, drawn, strict=False):
+            counts = groups.get((*place, COUNT))
+            _draw(panel, groups[*place, metric], counts)
+            panel.set_title(
+                _title(place, places), pad=6 + 9 * _undefined_lines(groups[*place, metric])
+            )
+            panel.set_ylabel(_described(groups[*place, metric]), fontsize="small")
+        for panel in panels[len(drawn) :]:
+            panel.set_visible(False)
+        _legend(figure, panels[: len(drawn)])
+        figure.suptitle(_headline(pd.concat([groups[*place, metric] for place, metric in drawn])))
+    return figure
+
+
+def _panels(study: StudyView) -> Iterator[tuple[str, str, Lines]]:
+    """Each panel: the axis of its lines, its name, and the planned runs of each level."""
+    if not study.axes:
+        yield "", "", {"baseline": study.expected}
+    of_data = [axis for axis in study.axes if axis.startswith("data.")]
+    for axis, levels in study.axes.items():
+        if axis in of_data and len(of_data) < len(study.axes):
+            continue
+        others = [name for name in of_data if name != axis]
+        paired = pairs(study.expected.assign(value=math.nan), study, axis)
+        shown = pd.concat([baseline_arm(study.expected, paired), paired])
+        groups = shown.groupby(others, sort=False) if others else [((), shown)]
+        for context, members in groups:
+            chosen = zip(others, context, strict=True)
+            name = ", ".join(f"{name.partition('.')[2]} {value}" for name, value in chosen)
+            yield axis, name or axis, {str(v): members[has_level(members, axis, v)] for v in levels}
+
+
+def _panel_rows(known: pd.DataFrame, lines: Lines) -> Iterator[dict[str, Any]]:
+    """The estimates of each line at every length, split and metric that some line has."""
+    known = known[known["run"].isin(pd.concat(lines.values())["id"])]
+    if known.empty:
+        return
+    kind = KINDS.get(known.iloc[0]["task"], LengthKind("length", ""))
+    facts = {"counts": kind.counts, "trained": known.iloc[0].get(kind.trained) or math.nan}
+    places = known[["split", "length"]].drop_duplicates().sort_values("length", kind="stable")
+    for level, members in lines.items():
+        own = known[known["run"].isin(members["id"])]
+        for split, length in places.itertuples(index=False):
+            for metric in known.loc[known["split"] == split, "metric"].dropna().unique():
+                here = own[(own["split"] == split) & (own["length"] == length)]
+                yield {
+                    **facts,
+                    "level": level,
+                    "split": split,
+                    "length": float(length),
+                    "metric": metric,
+                    **_estimate(here, members, metric),
+                }
+
+
+def _estimate(here: pd.DataFrame, members: pd.DataFrame, metric: str) -> dict[str, Any]:
+    values = here[(here["status"] == "finished") & (here["metric"] == metric)]
+    seeds = values["run"].map(members.set_index("id")["seed"])
+    found = t_estimate(per_seed(values.assign(seed=seeds), "value"))
+    reasons = here["undefined"].dropna().unique() if "undefined" in here else ()
+    return {
+        "signature": "".join(values["signature"].head(1)),
+        "mean": found.mean,
+        "low": found.low,
+        "high": found.high,
+        "n": found.n,
+        "planned": members["seed"].nunique(),
+        "undefined": "; ".join(reasons),
+    }
+
+
+def _draw(panel: "Axes", lengths: pd.DataFrame, counts: pd.DataFrame | None) -> None:
+    """The lines of one panel, with the numbers of sentences under the lengths where known."""
+    styles = zip(cycle(PALETTE), cycle(MARKERS), dict.fromkeys(lengths["level"]), strict=False)
+    height = 1.03
+    for color, marker, level in styles:
+        points = lengths[lengths["level"] == level].sort_values("length")
+        x, style = points["length"], {"color": color, "marker": marker, "markersize": 4}
+        panel.plot(x, points["mean"], linewidth=1.2, label=level, **style)
+        panel.fill_between(x, points["low"], points["high"], color=color, alpha=0.15, linewidth=0)
+        nowhere = x[points["undefined"] != ""].tolist()
+        if nowhere:
+            _cross_out(panel, nowhere, height=height, level=level, color=color)
+            height += 0.05
+    trained = lengths["trained"].dropna()
+    if len(trained):
+        panel.axvline(trained.iloc[0], color="#555555", linestyle="--", linewidth=1, zorder=0)
+    _set_ticks(panel, sorted(set(lengths["length"])), counts)
+    panel.set_xlabel(lengths["counts"].iloc[0], fontsize="small")
+    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+def _cross_out(
+    panel: "Axes", lengths: list[float], *, height: float, level: str, color: str
+) -> None:
+    """A row of crosses over the panel, behind the name of the line."""
+    across = panel.get_xaxis_transform()
+    heights = [height] * len(lengths)
+    panel.scatter(
+        lengths, heights, marker="x", color=color, s=16, transform=across, clip_on=False, zorder=3
+    )
+    panel.annotate(
+        level,
+        (lengths[0], height),
+        xycoords=across,
+        xytext=(-6, 0),
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        fontsize="x-small",
+        color=color,
+        annotation_clip=False,
+    )
+
+
+def _undefined_lines(lengths: pd.DataFrame) -> int:
+    return lengths.loc[lengths["undefined"] != "", "level"].nunique()
+
+
+def _set_ticks(panel: "Axes", numbers: list[float], counts: pd.DataFrame | None) -> None:
+    if numbers[-1] / numbers[0] >= LOG_FROM:
+        panel.set_xscale("log", base=2)
+        panel.minorticks_off()
+    n = {} if counts is None else counts.groupby("length")["mean"].max().to_dict()
+    labels = [f"{x:g}\n({n[x]:.0f})" if n.get(x, math.nan) > 0 else f"{x:g}" for x in numbers]
+    panel.set_xticks(numbers, labels, fontsize="small" if len(numbers) < 7 else "x-small")
+
+
+def _legend(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    """One legend where all panels have the same lines, else one in each."""
+    from matplotlib.lines import Line2D
+
+    found = [panel.get_legend_handles_labels() for panel in panels]
+    same = all(labels == found[0][1] for _, labels in found)
+    handles, labels = found[0] if same else ([], [])
+    handles = [
+        *handles,
+        Line2D([], [], color="#555555", linestyle="--", label="longest in training"),
+        Line2D([], [], color="#555555", marker="x", linestyle="", label="undefined"),
+    ]
+    figure.legend(
+        handles=handles,
+        labels=[*labels, "longest in training", "undefined"],
+        loc="outside lower center",
+        ncols=4,
+    )
+    if not same:
+        for panel in panels:
+            panel.legend(frameon=False, fontsize="x-small")
+
+
+def _title(place: tuple[str, str, str], places: Sequence[tuple[str, str, str]]) -> str:
+    """What tells a panel from the others: its study, split and name."""
+    differing = [len({other[part] for other in places}) > 1 for part in range(2)]
+    kept = [part for part, differs in zip(place[:2], differing, strict=True) if differs]
+    return "\n".join([*kept, place[2]])
+
+
+def _described(lengths: pd.DataFrame) -> str:
+    metric = lengths["metric"].iloc[0]
+    direction = "higher" if metric_of(metric).higher_is_better else "lower"
+    signature = max(lengths["signature"], key=len)
+    described = f"{metric}: {signature}" if len(signature) <= MOST_SIGNATURE else metric
+    return f"{described}\n({direction} is better)"
+
+
+def _headline(lengths: pd.DataFrame) -> str:
+    counts = sorted(set(lengths.loc[lengths["undefined"] == "", "n"]))
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    names = ", ".join(dict.fromkeys(lengths["study"]))
+    return f"{names}: by length, mean with 95% interval, n = {seeds} seeds"
