@@ -1,0 +1,105 @@
+"""A finished run, opened again: its config, its module, and the data it was trained on."""
+
+import difflib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytorch_lightning as pl
+
+from ablations.config import RunConfig, config_from_flat
+from ablations.ledger import flat, read_record
+from ablations.task_runs.base import TaskRun
+from ablations.task_runs.registry import make_task_run
+from ablations.weights import load_module
+
+SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A run with a result and weights.
+
+    Attributes:
+        id: the name of its folder.
+        config: the cell.
+        module: with its weights, on the CPU and in evaluation mode.
+        data_fingerprint: of the data it was trained on.
+        tokenizer_hash: of the vocabulary; empty where there is none.
+    """
+
+    id: str
+    config: RunConfig
+    module: pl.LightningModule
+    data_fingerprint: str
+    tokenizer_hash: str
+
+    def read_data(self, *, cache_dir: Path, path: str | None = None) -> TaskRun:
+        """The task's part of the run, its data read.
+
+        Args:
+            cache_dir: where vocabularies and downloads are kept.
+            path: where the data lie now; None for where they lay.
+
+        Raises:
+            ValueError: they cannot be read, or are not those of the run.
+        """
+        config = self.config
+        if path is not None:
+            config = replace(config, data=replace(config.data, path=path))
+        config.task.value.validate(config.data)
+        if config.task.value.fingerprint(config.data) != self.data_fingerprint:
+            raise ValueError(
+                f"data.path {config.data.path!r}: not the data that run {self.id} was trained on; "
+                "name their folder with --data.path"
+            )
+        part = make_task_run(config, cache_dir=cache_dir)
+        if part.tokenizer_hash != self.tokenizer_hash:
+            raise ValueError(
+                f"run {self.id} was trained with vocabulary {self.tokenizer_hash}, and here is "
+                f"{part.tokenizer_hash}: token ids would mean other words; keep the .cache folder "
+                "beside the run"
+            )
+        return part
+
+
+def open_run(identity: str, *, runs_dir: Path) -> FinishedRun:
+    """Open a run by its id.
+
+    Raises:
+        ValueError: there is no such run, or it has no weights.
+    """
+    folder = runs_dir / identity
+    if not (folder / "result.json").is_file():
+        raise ValueError(
+            f"no finished run {identity!r} in {runs_dir}; {_there(runs_dir, identity)}"
+        )
+    try:
+        record = read_record(folder / "result.json")
+    except ValueError as error:
+        raise ValueError(f"{folder / 'result.json'}: {error}") from None
+    if record["status"] == "diverged":
+        raise ValueError(
+            f"run {identity} diverged at update {record['diverged_at_step']}, and weights are kept "
+            "of finished runs only; choose another run"
+        )
+    if not (folder / "weights.pt").is_file():
+        raise ValueError(
+            f"run {identity} has no weights: {folder / 'weights.pt'} is missing; delete its folder "
+            f"and run it again: {record['command']}"
+        )
+    return FinishedRun(
+        identity,
+        config_from_flat(flat(record["config"])),
+        load_module(folder / "weights.pt"),
+        record["data_fingerprint"],
+        record["tokenizer_hash"],
+    )
+
+
+def _there(runs_dir: Path, identity: str) -> str:
+    """The runs that are there, those like this id first."""
+    known = sorted(file.parent.name for file in runs_dir.glob("*/result.json"))
+    near = difflib.get_close_matches(identity, known, n=SHOWN, cutoff=0.5)
+    shown = (near or known)[:SHOWN]
+    more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
+    return f"there are {', '.join(shown)}{more}" if known else "no run is finished there"
