@@ -97,9 +97,9 @@ def open_run(identity: str, *, runs_dir: Path) -> FinishedRun:
 
 
 def _there(runs_dir: Path, identity: str) -> str:
-    """The runs that are there, those like this id first."""
+    """The run that may be meant, or those that are there."""
     known = sorted(file.parent.name for file in runs_dir.glob("*/result.json"))
-    near = difflib.get_close_matches(identity, known, n=SHOWN, cutoff=0.5)
-    shown = (near or known)[:SHOWN]
-    more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
-    return f"there are {', '.join(shown)}{more}" if known else "no run is finished there"
+    if near := difflib.get_close_matches(identity, known, n=1, cutoff=0.5):
+        return f"did you mean {near[0]}?"
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return f"there are {', '.join(known[:SHOWN])}{more}" if known else "no run is finished there"

@@ -19,6 +19,7 @@ UNITS = {
     "bias": "bias, added to the scores",
     "key vector": "value",
 }
+AXIS_LABELS = {"offset": "offset, key - query"}
 SORTED = 0.9  # rank correlation from which dimensions count as ordered by speed
 
 
@@ -62,9 +63,8 @@ def positions_figure(table: pd.DataFrame, waves: pd.DataFrame, *, title: str) ->
             heat = panels[0, column]
             _draw_table(heat, table[table["stack"] == stack])
             heat.set_title(stack)
-            if waves.empty:
-                heat.set_xlabel(table.columns[3])
-            else:
+            if not waves.empty:
+                heat.set_xlabel("")
                 _draw_waves(panels[1, column], waves[waves["stack"] == stack])
         kind = table["kind"].iloc[0]
         image = panels[0, -1].images[0]
@@ -94,6 +94,8 @@ def _tokens(row: pd.Series) -> str:
 
 
 def _draw_table(panel: "Axes", part: pd.DataFrame) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     rows, columns = part.columns[2:4]
     grid = part.pivot(index=rows, columns=columns, values="value")
     kind, largest = part["kind"].iloc[0], part["value"].abs().max()
@@ -111,12 +113,19 @@ def _draw_table(panel: "Axes", part: pd.DataFrame) -> None:
             grid.index[0] - 0.5,
         ),
     )
-    panel.set_ylabel(rows)
+    for axis, name in ((panel.xaxis, columns), (panel.yaxis, rows)):
+        axis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_label_text(AXIS_LABELS.get(name, name))
 
 
 def _draw_waves(panel: "Axes", part: pd.DataFrame) -> None:
+    from matplotlib.ticker import LogFormatter
+
     name = part.columns[1]
     panel.semilogy(part[name], part["wavelength"], ".", color=PALETTE[2], markersize=3)
+    # The usual labels of a logarithmic axis are formulas, and those aren't read here.
+    panel.yaxis.set_major_formatter("{x:,.0f}")
+    panel.yaxis.set_minor_formatter(LogFormatter())
     panel.set_xlabel(name)
     panel.set_ylabel("wavelength, tokens")
     panel.grid(axis="y", color="#dddddd", linewidth=0.6)
