@@ -30,15 +30,24 @@ def wave_sentence(waves: pd.DataFrame) -> str:
     if finite.empty:
         return f"no {name} oscillates"
     fast, slow = (finite.loc[finite["wavelength"].agg(which)] for which in ("idxmin", "idxmax"))
+    still = len(waves) - len(finite)
+    return (
+        f"waves of {_tokens(fast)} ({name} {fast[name]:.0f}) to {_tokens(slow)} "
+        f"({name} {slow[name]:.0f}){f', {still} without a wave' if still else ''}{_order(waves)}"
+    )
+
+
+def _order(waves: pd.DataFrame) -> str:
+    """Whether the speed follows the dimension; nothing for a single one."""
+    name = waves.columns[1]
+    if len(waves) < 2:
+        return ""
     order = waves[name].corr(waves["wavelength"], method="spearman")
     words = f"the speed does not follow the {name}"
     if abs(order) >= SORTED:
         first, last = ("fast", "slow") if order > 0 else ("slow", "fast")
         words = f"low {name}s oscillate {first}, high ones {last}"
-    return (
-        f"waves of {_tokens(fast)} ({name} {fast[name]:.0f}) to {_tokens(slow)} "
-        f"({name} {slow[name]:.0f}), rank correlation with the {name} {order:+.2f}: {words}"
-    )
+    return f", rank correlation with the {name} {order:+.2f}: {words}"
 
 
 def positions_figure(table: pd.DataFrame, waves: pd.DataFrame, *, title: str) -> "Figure":
