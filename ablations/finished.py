@@ -43,14 +43,13 @@ class FinishedRun:
         Raises:
             ValueError: they cannot be read, or are not those of the run.
         """
-        config = self.config
-        if path is not None:
-            config = replace(config, data=replace(config.data, path=path))
+        config = self._located(path)
         config.task.value.validate(config.data)
         if config.task.value.fingerprint(config.data) != self.data_fingerprint:
             raise ValueError(
-                f"data.path {config.data.path!r}: not the data that run {self.id} was trained on; "
-                "name their folder with --data.path"
+                f"run {self.id} was trained on other data than these "
+                f"({getattr(config.data, 'path', '') or 'generated'}); where they lie in a folder, "
+                "name it with --data.path"
             )
         part = make_task_run(config, cache_dir=cache_dir)
         if part.tokenizer_hash != self.tokenizer_hash:
@@ -60,6 +59,13 @@ class FinishedRun:
                 "beside the run"
             )
         return part
+
+    def _located(self, path: str | None) -> RunConfig:
+        if path is None:
+            return self.config
+        if not hasattr(self.config.data, "path"):
+            raise ValueError(f"--data.path: task {self.config.task.name} reads no files")
+        return replace(self.config, data=replace(self.config.data, path=path))
 
 
 def open_run(identity: str, *, runs_dir: Path) -> FinishedRun:

@@ -20,7 +20,7 @@ FORECASTING = {
     "task": "forecasting",
     "data.lookback": 40,
     "data.horizon": 3,
-    "data.n_days": 30,
+    "data.n_hours": 1000,
 }
 CONFIGS = {
     "translation": tiny(budget__max_steps=2, budget__validate_every=2),
@@ -76,6 +76,11 @@ def refused(answer):
     return err
 
 
+def weights(file):
+    text = {"query_label": str, "key_label": str}
+    return pd.read_csv(file, keep_default_na=False, dtype=text)
+
+
 def labels(frame, side):
     return list(frame.drop_duplicates(side).sort_values(side)[f"{side}_label"])
 
@@ -84,11 +89,11 @@ def test_a_pair_of_sentences(ablate, runs, tmp_path):
     code, out, _ = ablate("attention", "translation", "--example", "3")
     assert code == 0
     assert "test, example 3, reading the reference" in out
-    cross = pd.read_csv(tmp_path / "out/decoder-cross.csv", keep_default_na=False)
+    cross = weights(tmp_path / "out/decoder-cross.csv")
     assert labels(cross, "query")[0] == "<s>"
     assert labels(cross, "key")[-1] == "</s>"
     source = "".join(labels(cross, "key")[:-1]).replace("▁", " ").strip()
-    encoder = pd.read_csv(tmp_path / "out/encoder.csv", keep_default_na=False)
+    encoder = weights(tmp_path / "out/encoder.csv")
     assert labels(encoder, "query") == labels(encoder, "key") == labels(cross, "key")
     from data.translation import TranslationDataModule
 
@@ -112,7 +117,7 @@ def test_a_text_is_read_with_its_own_translation(ablate, tmp_path):
     code, out, _ = ablate("attention", "translation", "--text", "the $dog$ 日本")
     assert code == 0
     assert "reading the model's own translation" in out
-    encoder = pd.read_csv(tmp_path / "out/encoder.csv", keep_default_na=False)
+    encoder = weights(tmp_path / "out/encoder.csv")
     text = "".join(labels(encoder, "key")[:-1]).replace("▁", " ").strip()
     assert text == "the $dog$ 日本"
 
@@ -121,7 +126,7 @@ def test_a_sequence_at_a_length_beyond_training(ablate, tmp_path):
     code, out, _ = ablate("attention", "decoder", "--split", "test@7", "--example", "4")
     assert code == 0
     assert "copy, test@7, example 4" in out
-    frame = pd.read_csv(tmp_path / "out/decoder-self.csv", keep_default_na=False)
+    frame = weights(tmp_path / "out/decoder-self.csv")
     read = labels(frame, "query")
     assert (read[0], read[8]) == ("<s>", "<sep>")
     assert read[1:8] == read[9:]
@@ -133,9 +138,9 @@ def test_a_window_of_hours(ablate, tmp_path):
     code, out, _ = ablate("attention", "steps", "--example", "2")
     assert code == 0
     assert "test, window 2" in out
-    encoder = pd.read_csv(tmp_path / "out/encoder.csv", keep_default_na=False)
+    encoder = weights(tmp_path / "out/encoder.csv")
     assert labels(encoder, "key") == ["-40..-25", "-32..-17", "-24..-9", "-16..-1", "-8..-1 (+8)"]
-    decoder = pd.read_csv(tmp_path / "out/decoder-self.csv", keep_default_na=False)
+    decoder = weights(tmp_path / "out/decoder-self.csv")
     assert labels(decoder, "query") == ["+1", "+2", "+3"]
     assert not decoder.loc[decoder["key"] > decoder["query"], "weight"].any()
     assert "hours" in (tmp_path / "out/encoder.svg").read_text(encoding="utf-8")
@@ -175,13 +180,13 @@ def test_runs_without_usable_weights_are_refused(ablate, runs, tmp_path):
     for command in ("attention", "positions"):
         message = refused(ablate(command, "translation", runs_dir=folder))
         assert "diverged at update 7" in message
-    weights = folder / runs[1]["decoder"] / "weights.pt"
-    content = torch.load(weights, weights_only=True)
+    file = folder / runs[1]["decoder"] / "weights.pt"
+    content = torch.load(file, weights_only=True)
     del content["state_dict"]["model.output_table.rows.weight"]
-    torch.save(content, weights)
+    torch.save(content, file)
     message = refused(ablate("attention", "decoder", runs_dir=folder))
     assert "weights of another version" in message
-    weights.unlink()
+    file.unlink()
     message = refused(ablate("attention", "decoder", runs_dir=folder))
     assert "has no weights" in message
     assert "ablate run" in message
@@ -196,14 +201,16 @@ def test_another_vocabulary_or_other_data_are_refused(ablate, runs, tmp_path, mo
     kind = CONFIGS["decoder"].task.value
     monkeypatch.setitem(vars(kind), "fingerprint", lambda data: "0" * 16)
     message = refused(ablate("attention", "decoder"))
-    assert "not the data that run" in message
+    assert "was trained on other data than these (generated)" in message
+    message = refused(ablate("attention", "decoder", "--data.path", "data"))
+    assert "--data.path: task sequences reads no files" in message
 
 
 def test_the_tables_of_a_design(ablate, tmp_path):
     code, out, _ = ablate("positions", "", "--dims.max_length", "40", "--dims.d_model", "8")
     assert code == 0
     assert "encoder: waves of 6.3 tokens (dimension 0) to 6,283 tokens" in out
-    assert "+1.00: low dimensions oscillate fast, high ones slow" in out
+    assert "+0.99: low dimensions oscillate fast, high ones slow" in out
     frame = pd.read_csv(tmp_path / "out/positions.csv")
     assert len(frame) == 2 * 40 * 8
     assert (tmp_path / "out/positions.png").read_bytes().startswith(b"\x89PNG")
