@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALL := $(BIN)/python -m pip install -qq --constraint constraints.txt
 
-.PHONY: demo test clean FORCE
+.PHONY: demo test bench clean FORCE
 
 ## The main job on data that needs no download: a grid of runs, its table and its figure.
 demo: $(INSTALLED)
@@ -20,6 +20,10 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+## Speed against what one would write otherwise, one table a file; no part of the tests.
+bench: $(INSTALLED)
+	@for file in benchmarks/*.py; do $(BIN)/python $$file $(BENCH_FLAGS) || exit 1; done
 
 ## The page of the axes, from the code.
 docs/axes.md: $(INSTALLED) FORCE

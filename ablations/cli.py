@@ -1,6 +1,7 @@
-"""The command `ablate`: its arguments. What the commands do is in `commands.py`."""
+"""The command `ablate`: its arguments. What the commands do is in the files that they name."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Command:
-    """One command: a line of help, its usage, what adds its arguments, what runs it.
+    """One command: a line of help, its usage, what adds its arguments, what runs it and where.
 
     Where it `configures`, it also takes a flag for every name of a config.
     """
@@ -30,6 +31,7 @@ class Command:
     arguments: Callable[[argparse.ArgumentParser], None]
     run: str
     configures: bool = True
+    module: str = "ablations.commands"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,9 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         arguments = _parse(words)
-        from ablations import commands
-
-        return getattr(commands, COMMANDS[arguments.command].run)(arguments)
+        command = COMMANDS[arguments.command]
+        return getattr(importlib.import_module(command.module), command.run)(arguments)
     except ValueError as error:
         print(f"ablate: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -124,6 +125,37 @@ def _check(parser: argparse.ArgumentParser) -> None:
     _format_flag(parser)
 
 
+def _attention(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="the id of a finished run")
+    _runs_flag(parser)
+    parser.add_argument("--split", default="", help="a test split, such as test@16 (the first)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--example", type=_index, default=0, help="its place in the split, from 0 (0)"
+    )
+    which.add_argument("--text", help="a sentence to translate and look at instead")
+    parser.add_argument("--channel", default="", help="of a series (the first)")
+    parser.add_argument(
+        "--data.path", metavar="FOLDER", default=argparse.SUPPRESS, help="where the data lie now"
+    )
+    _output_folder(parser)
+
+
+def _positions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run", metavar="RUN", nargs="?", help="the id of a finished run (the design of the flags)"
+    )
+    _runs_flag(parser)
+    _config_files(parser)
+    _output_folder(parser)
+
+
+def _output_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FOLDER", help="where figures and data go"
+    )
+
+
 def _config_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
@@ -173,6 +205,12 @@ def _nothing(parser: argparse.ArgumentParser) -> None:
     pass
 
 
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
@@ -203,6 +241,21 @@ COMMANDS = {
         "[--config FILE] [options] [--DOTTED.NAME VALUE ...]",
         _check,
         "check_claims",
+    ),
+    "attention": Command(
+        "Draw what the heads of a run attend to in one example",
+        "RUN --output FOLDER [options]",
+        _attention,
+        "attention",
+        configures=False,
+        module="ablations.figure_commands",
+    ),
+    "positions": Command(
+        "Draw the position table of a design or of a run",
+        "[RUN] --output FOLDER [--config FILE] [--DOTTED.NAME VALUE ...]",
+        _positions,
+        "positions",
+        module="ablations.figure_commands",
     ),
     "axes": Command(
         "List every axis, its levels and the constraints", "", _nothing, "axes", configures=False

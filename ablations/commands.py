@@ -7,18 +7,16 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from ablations.config import RunConfig, check, config_from_flat
-from ablations.identity import LOCATION_PATHS
+from ablations.arguments import asked_config, located, overrides
 from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
-from ablations.study import load_study, read_mapping
+from ablations.study import load_study
 from ablations.tasks import Task
 
 
 def run(arguments: Namespace) -> int:
     """Train one cell and print its result."""
-    config = _config(arguments)
+    config = asked_config(arguments)
     config.task.value.validate(config.data)
     from ablations.progress import measured_on
     from ablations.run import run_cell
@@ -147,7 +145,7 @@ def table(arguments: Namespace) -> int:
 
 def check_claims(arguments: Namespace) -> int:
     """Check the claims that need no training; 1 when a check could not run."""
-    config = _config(arguments)
+    config = asked_config(arguments)
     if config.task is not Task.translation:
         raise ValueError(
             f"task {config.task.name}: the checks build an encoder-decoder of tokens; leave --task "
@@ -187,47 +185,8 @@ def _prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
 
 
 def _plan(arguments: Namespace) -> Plan:
-    overrides = _located(_overrides(arguments))
-    return make_plan(load_study(arguments.study, overrides=overrides))
-
-
-def _config(arguments: Namespace) -> RunConfig:
-    """The config of files and flags; one that has no meaning is refused."""
-    flat: dict[str, Any] = {}
-    for file in arguments.config:
-        flat |= _read_config(file)
-    config = config_from_flat(_located({**flat, **_overrides(arguments)}))
-    check(config)
-    return config
-
-
-def _overrides(arguments: Namespace) -> dict[str, Any]:
-    """What the flags say of a config: their names hold a dot, save two."""
-    own = ("task", "seed")
-    return {path: v for path, v in vars(arguments).items() if "." in path or path in own}
-
-
-def _located(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values, with folders that exist by their full path: workers may run elsewhere."""
-    found = {path: Path(str(flat[path])) for path in LOCATION_PATHS & flat.keys() if flat[path]}
-    return {**flat, **{path: str(f.resolve()) for path, f in found.items() if f.exists()}}
-
-
-def _read_config(file: Path) -> dict[str, Any]:
-    try:
-        return dict(_flat(read_mapping(file.read_text(encoding="utf-8"))))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--config {file}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    for name, value in tree.items():
-        nested = isinstance(value, Mapping)
-        rows += _flat(value, f"{prefix}{name}.") if nested else [(f"{prefix}{name}", value)]
-    return rows
+    changes = located(overrides(arguments))
+    return make_plan(load_study(arguments.study, overrides=changes))
 
 
 def _changes_text(changes: Changes) -> str:
@@ -295,5 +254,5 @@ def _command(name: str, arguments: Namespace) -> str:
     words = ["ablate", name, arguments.study]
     if arguments.runs != Path("runs"):
         words.append(f"--runs={arguments.runs}")
-    words += [f"--{path}={value}" for path, value in _overrides(arguments).items()]
+    words += [f"--{path}={value}" for path, value in overrides(arguments).items()]
     return shlex.join(words)

@@ -52,5 +52,11 @@ def load_module(path: Path) -> pl.LightningModule:
         raise ValueError(f"{path}: no weights of a run; expected {', '.join(sorted(KEYS))} inside")
     config = config_from_flat(content["config"])
     module = TASK_RUNS[config.task].build(config, content["facts"])
-    module.load_state_dict(content["state_dict"])
+    try:
+        module.load_state_dict(content["state_dict"])
+    except RuntimeError:
+        raise ValueError(
+            f"{path}: weights of another version of this tool, whose model had other parts; use "
+            "that version, or run it again"
+        ) from None
     return module.eval()

@@ -13,6 +13,8 @@ from torch.nn.functional import pad
 from torch.utils.data import DataLoader, Dataset
 
 from data.batches import (
+    BOS_ID,
+    EOS_ID,
     PAD_ID,
     SEPARATOR_ID,
     SequenceBatch,
@@ -26,6 +28,7 @@ from data.sequences import (
     SIZES,
     SequenceData,
     SequenceForm,
+    SequenceTask,
     fingerprint,
     test_lengths,
     validate,
@@ -40,6 +43,7 @@ MAKE_BLOCK: dict[SequenceForm, Callable[[Tensor, Tensor], Batch]] = {
     SequenceForm.encoder_decoder: translation_block,
     SequenceForm.decoder_only: sequence_block,
 }
+SPECIAL_NAMES = {PAD_ID: "<pad>", BOS_ID: "<s>", EOS_ID: "</s>", SEPARATOR_ID: "<sep>"}
 # Which lengths say how many columns of a padded field are in use.
 LENGTHS_OF = {
     "source": "source_lengths",
@@ -132,6 +136,15 @@ class SequenceDataModule(LightningDataModule):
         """The right answers of a test set, token ids in the order of its `indices`."""
         blocks = draw_splits(self.data)[f"test_{length}"]
         return [row for _, target in blocks for row in _token_ids(target).tolist()]
+
+    def names(self, ids: list[int]) -> list[str]:
+        """How each token is written: symbols as numbers, the sign of `addition` as `+`."""
+        plus = self.data.alphabet if self.data.task is SequenceTask.addition else None
+        symbols = (token - FIRST_SYMBOL_ID for token in ids)
+        return [
+            SPECIAL_NAMES.get(token) or ("+" if symbol == plus else str(symbol))
+            for token, symbol in zip(ids, symbols, strict=True)
+        ]
 
     @property
     def report(self) -> dict[str, Any]:

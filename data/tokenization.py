@@ -67,6 +67,14 @@ class Tokenizer:
         """`encode` for many lines at once."""
         return self._processor.encode(lines, num_threads=1)
 
+    def pieces(self, text: str) -> list[str]:
+        """What each token of `encode` stands for in the text, word starts marked with `▁`."""
+        return self._processor.encode(text, out_type=str)
+
+    def names(self, ids: list[int]) -> list[str]:
+        """How the vocabulary writes each token, special ones as `<s>`."""
+        return self._processor.id_to_piece(ids)
+
     def decode(self, ids: list[int]) -> str:
         """The text of token ids; special tokens vanish."""
         return self._processor.decode(ids)

@@ -23,7 +23,12 @@ def length_limits(source_lengths: Tensor, longest: int | None) -> list[int]:
 
 @torch.no_grad()
 def greedy_search(
-    model: EncoderDecoder, source: Tensor, source_lengths: Tensor, *, longest: int | None = None
+    model: EncoderDecoder,
+    source: Tensor,
+    source_lengths: Tensor,
+    *,
+    longest: int | None = None,
+    cached: bool = True,
 ) -> list[list[int]]:
     """The most probable token at each step; finished rows leave the batch.
 
@@ -32,13 +37,14 @@ def greedy_search(
         source: `(batch, source_length)`, right-padded.
         source_lengths: `(batch,)`.
         longest: tokens to generate at most, besides the rule of `length_limits`.
+        cached: False reads every row from its beginning at each step.
 
     Returns:
         Token ids of each row, without special tokens.
     """
     limits = length_limits(source_lengths, longest)
     rows = generate(
-        EncoderDecoderContinuation(model, source, source_lengths),
+        EncoderDecoderContinuation(model, source, source_lengths, cached=cached),
         torch.full_like(source[:, :1], BOS_ID),
         longest=max(limits),
     )
@@ -62,7 +68,7 @@ def beam_search(
     still open could, at its present length, beat the best of them; at its limit, with its best open
     hypothesis where none has ended.
 
-    Args and returns as in `greedy_search`.
+    Args and returns as in `greedy_search`; always cached.
     """
     limits = length_limits(source_lengths, longest)
     search = _Beams(limits, beam_size, length_penalty, source.device)

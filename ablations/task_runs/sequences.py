@@ -86,16 +86,16 @@ class SequenceRun(TaskRun):
             if length in undefined:
                 continue
             loader = self.data.test_dataloader(length)
-            _stretch(module, length / self.config.data.train_max)
+            stretch(module, length / self.config.data.train_max)
             logged = trainer.test(module, loader, verbose=False)[0]
             targets = self.data.targets(length)
             answers = Predictions.of(trainer).collect(module, loader, count=len(targets))
             rows += self.rows("test", {**logged, **_compare(answers, targets)}, length=length)
-        _stretch(module, 1.0)
+        stretch(module, 1.0)
         return rows
 
 
-def _stretch(module: pl.LightningModule, factor: float) -> None:
+def stretch(module: pl.LightningModule, factor: float) -> None:
     """Tell every position scheme how much longer than in training the inputs are."""
     for part in module.modules():
         if isinstance(part, PositionScheme):

@@ -32,6 +32,10 @@ class PointTokens(nn.Module):
         """Tokens made of so many rows."""
         return lookback
 
+    def spans(self, lookback: int) -> list[tuple[int, int]]:
+        """First row of each token, and the one after its last."""
+        return [(row, row + 1) for row in range(self.count(lookback))]
+
     def forward(self, rows: Tensor) -> Tensor:
         """`(batch, lookback, n_values)` to `(batch, n_tokens, d_model)`."""
         return self.project(rows)
@@ -55,6 +59,11 @@ class PatchTokens(nn.Module):
     def count(self, lookback: int) -> int:
         """Tokens made of so many rows; at least `patch_length`, or the trained look-back."""
         return (lookback - self.length) // self.stride + 2
+
+    def spans(self, lookback: int) -> list[tuple[int, int]]:
+        """First row of each token, and the one after its last, copies of the last row counted."""
+        starts = (self.stride * token for token in range(self.count(lookback)))
+        return [(start, start + self.length) for start in starts]
 
     def forward(self, rows: Tensor) -> Tensor:
         """`(batch, lookback, n_values)` to `(batch, n_tokens, d_model)`."""

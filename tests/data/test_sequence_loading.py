@@ -265,3 +265,11 @@ def test_a_checkpoint_of_another_task_is_refused() -> None:
     other = replace(DATA, task=SequenceTask.copy)
     with pytest.raises(ValueError, match=r"the checkpoint's examples are [0-9a-f]{16}, these are"):
         module(SequenceForm.decoder_only, data=other).load_state_dict(state)
+
+
+def test_tokens_are_named_as_they_are_written() -> None:
+    ids = [BOS_ID, FIRST_SYMBOL_ID + 3, FIRST_SYMBOL_ID + 5, FIRST_SYMBOL_ID, SEPARATOR_ID, EOS_ID]
+    form = SequenceForm.decoder_only
+    assert module(form).names(ids) == ["<s>", "3", "+", "0", "<sep>", "</s>"]
+    recall = module(form, data=replace(DATA, task=SequenceTask.associative_recall))
+    assert recall.names(ids[2:3]) == ["5"]

@@ -101,3 +101,13 @@ def test_any_text_of_known_characters_survives_but_for_spaces(
     tokenizer: Tokenizer, words: list[str]
 ) -> None:
     assert tokenizer.decode(tokenizer.encode("  ".join(words))) == " ".join(words)
+
+
+def test_each_token_has_a_piece_of_the_text_and_a_name(tokenizer: Tokenizer) -> None:
+    text = "der Hund 日本"
+    pieces, ids = tokenizer.pieces(text), tokenizer.encode(text)
+    assert len(pieces) == len(ids)
+    assert "".join(pieces).replace("▁", " ").strip() == text
+    assert tokenizer.names(ids)[:-1] == pieces[:-1]
+    assert tokenizer.names([BOS_ID, EOS_ID, ids[-1]]) == ["<s>", "</s>", "<unk>"]
+    assert tokenizer.pieces("") == tokenizer.names([]) == []

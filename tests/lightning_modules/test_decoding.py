@@ -60,11 +60,26 @@ def plain_beam(built: EncoderDecoder, row: int, beam_size: int) -> list[int]:
 
 @pytest.mark.parametrize("position", Position)
 def test_greedy_equals_a_search_without_cache(position: Position) -> None:
-    built = model(position)
+    built, sources = model(position), (tokens(3, 7), LENGTHS)
     with torch.no_grad():
-        assert greedy_search(built, tokens(3, 7), LENGTHS, longest=LONGEST) == [
-            plain_beam(built, row, 1) for row in range(3)
-        ]
+        found = greedy_search(built, *sources, longest=LONGEST)
+        assert found == [plain_beam(built, row, 1) for row in range(3)]
+        assert found == greedy_search(built, *sources, longest=LONGEST, cached=False)
+
+
+def test_without_the_cache_every_step_reads_from_the_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built, read = model(Position.sinusoidal), []
+    decode = built.decode
+    monkeypatch.setattr(
+        built,
+        "decode",
+        lambda target, **rest: read.append(target.shape[1]) or decode(target, **rest),
+    )
+    for cached in (True, False):
+        greedy_search(built, tokens(3, 7), LENGTHS, longest=3, cached=cached)
+    assert read == [1, 1, 1, 1, 2, 3]
 
 
 @pytest.mark.parametrize("position", [Position.sinusoidal, Position.alibi])

@@ -1,0 +1,49 @@
+"""The config that files and flags of a command ask for."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ablations.config import RunConfig, check, config_from_flat
+from ablations.identity import LOCATION_PATHS
+from ablations.study import read_mapping
+
+
+def asked_config(arguments: Namespace) -> RunConfig:
+    """The config of files and flags; one that has no meaning is refused."""
+    flat: dict[str, Any] = {}
+    for file in arguments.config:
+        flat |= _read_config(file)
+    config = config_from_flat(located({**flat, **overrides(arguments)}))
+    check(config)
+    return config
+
+
+def overrides(arguments: Namespace) -> dict[str, Any]:
+    """What the flags say of a config: their names hold a dot, save two."""
+    own = ("task", "seed")
+    return {path: v for path, v in vars(arguments).items() if "." in path or path in own}
+
+
+def located(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values, with folders that exist by their full path: workers may run elsewhere."""
+    found = {path: Path(str(flat[path])) for path in LOCATION_PATHS & flat.keys() if flat[path]}
+    return {**flat, **{path: str(f.resolve()) for path, f in found.items() if f.exists()}}
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        return dict(_flat(read_mapping(file.read_text(encoding="utf-8"))))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--config {file}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for name, value in tree.items():
+        nested = isinstance(value, Mapping)
+        rows += _flat(value, f"{prefix}{name}.") if nested else [(f"{prefix}{name}", value)]
+    return rows

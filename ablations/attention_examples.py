@@ -1,0 +1,168 @@
+"""One example of a run's test data for its model to read, and what its tokens are called."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ablations.task_runs.base import TaskRun
+from ablations.task_runs.forecasting import HOUR, ForecastingRun
+from ablations.task_runs.sequences import SequenceRun, stretch
+from ablations.task_runs.translation import TranslationRun
+from data.batches import TranslationBatch, translation_batch
+from data.sequence_loading import load_splits, take
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which example to look at.
+
+    Attributes:
+        split: a test split; empty for the first one.
+        index: its place in the split, from 0.
+        text: a source sentence to read instead; None for the example.
+        channel: of a series; empty for the first one.
+    """
+
+    split: str = ""
+    index: int = 0
+    text: str | None = None
+    channel: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """What a model reads.
+
+    Attributes:
+        title: which example it is.
+        batch: holds nothing else.
+        labels: of the tokens that the `encoder` and the `decoder` read.
+        unit: what a label is.
+        row: the row of attention weights to look at.
+    """
+
+    title: str
+    batch: Any
+    labels: Mapping[str, Sequence[str]]
+    unit: str = "token"
+    row: int = 0
+
+
+def read_example(run: TaskRun, module: Any, choice: Choice) -> Example:
+    """The chosen example.
+
+    Raises:
+        ValueError: there is no such example, or the task has none of that kind.
+    """
+    task = run.config.task
+    splits = task.value.test_splits(run.config.data)
+    split = choice.split or splits[0]
+    if split not in splits:
+        raise ValueError(f"--split {split}: no test split; there are {', '.join(splits)}")
+    if choice.text is not None and not isinstance(run, TranslationRun):
+        raise ValueError(f"--text: task {task.name} reads no sentence; choose an --example")
+    if choice.channel and not isinstance(run, ForecastingRun):
+        raise ValueError(f"--channel: task {task.name} has no channels; leave it out")
+    for kind, read in READERS.items():
+        if isinstance(run, kind):
+            return read(run, module, split, choice)
+    raise ValueError(f"task {task.name} has no examples to draw attention on")
+
+
+def _translation(run: TranslationRun, module: Any, split: str, choice: Choice) -> Example:
+    if choice.text is not None:
+        return _own_translation(run, module, choice.text)
+    sources, references = run.data.sources(split), run.data.references(split)
+    source, target = (side[_checked(choice.index, len(sources))] for side in (sources, references))
+    tokenizer = run.data.tokenizer
+    pair = tokenizer.encode(source), tokenizer.encode(target)
+    return Example(
+        title=f"{split}, example {choice.index}, reading the reference",
+        batch=translation_batch([pair], [choice.index]),
+        labels=_pair_labels(tokenizer.pieces(source), tokenizer.pieces(target)),
+    )
+
+
+def _own_translation(run: TranslationRun, module: Any, text: str) -> Example:
+    tokenizer = run.data.tokenizer
+    source = tokenizer.encode(text)
+    if not source:
+        raise ValueError("--text is empty; give a sentence of the source language")
+    [target] = module.predict_step(translation_batch([(source, [])], [0]))
+    return Example(
+        title="a text, reading the model's own translation",
+        batch=translation_batch([(source, target)], [0]),
+        labels=_pair_labels(tokenizer.pieces(text), tokenizer.names(target)),
+    )
+
+
+def _pair_labels(source: list[str], target: list[str]) -> dict[str, list[str]]:
+    return {"encoder": [*source, "</s>"], "decoder": ["<s>", *target]}
+
+
+def _sequence(run: SequenceRun, module: Any, split: str, choice: Choice) -> Example:
+    data, length = run.config.data, int(split.partition("@")[2])
+    row = _checked(choice.index, data.n_eval)
+    batch = take(load_splits(data, run.data.form)[f"test_{length}"], [row])
+    if isinstance(batch, TranslationBatch):
+        read = {"encoder": batch.source, "decoder": batch.target_input}
+    else:
+        read = {"decoder": batch.input}
+    stretch(module, length / data.train_max)
+    return Example(
+        title=f"{data.task.name}, {split}, example {choice.index}",
+        batch=batch,
+        labels={stack: run.data.names(tokens[0].tolist()) for stack, tokens in read.items()},
+    )
+
+
+def _forecast(run: ForecastingRun, module: Any, split: str, choice: Choice) -> Example:
+    channels, mixing = run.data.channels, run.config.variant.channels
+    windows = run.data.windows(split)
+    index = _checked(choice.index, len(windows))
+    channel = choice.channel or channels[0]
+    if channel not in channels:
+        raise ValueError(f"--channel {channel}: no channel; there are {', '.join(channels)}")
+    separate = mixing.n_channels(len(channels)) < len(channels)
+    if choice.channel and not separate and len(channels) > 1:
+        raise ValueError(
+            f"--channel {channel}: with variant.channels {mixing} a token holds all channels; "
+            "leave it out"
+        )
+    step = run.data.report["step"]
+    rows = "hours" if step == HOUR else f"rows of {step}"
+    named = f", channel {channel}" if separate else ""
+    return Example(
+        title=f"{split}, window {choice.index}{named}",
+        batch=windows.__getitems__([index]),
+        labels=_window_labels(run, module.model.tokens.spans()),
+        unit=f"token: its {rows}, past -, to come +",
+        row=channels.index(channel) if separate else 0,
+    )
+
+
+def _window_labels(run: ForecastingRun, spans: list[tuple[int, int]]) -> dict[str, list[str]]:
+    """Places of rows from the end of the past: -1 is the last known one, +1 the next.
+
+    Where a patch holds copies of the last row, their number follows in brackets.
+    """
+    lookback, horizon = run.config.data.lookback, run.config.data.horizon
+    patches = []
+    for start, stop in spans:
+        first, last = start - lookback, min(stop, lookback) - lookback - 1
+        copies = f" (+{stop - lookback})" if stop > lookback else ""
+        patches.append(f"{first}..{last}{copies}" if last > first else f"{first}{copies}")
+    return {"encoder": patches, "decoder": [f"+{row + 1}" for row in range(horizon)]}
+
+
+def _checked(index: int, count: int) -> int:
+    if index >= count:
+        raise ValueError(f"--example {index}: the split has {count} examples, 0 to {count - 1}")
+    return index
+
+
+READERS: dict[type[TaskRun], Callable[..., Example]] = {
+    TranslationRun: _translation,
+    SequenceRun: _sequence,
+    ForecastingRun: _forecast,
+}
