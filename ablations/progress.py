@@ -108,15 +108,16 @@ def title(cell: Cell) -> str:
 
 
 def ended(cell: Cell, result: Mapping[str, Any]) -> str:
-    """What came of a cell, in a line."""
+    """What came of a cell, in a line: of many measured values, one in validation, one in test."""
     seconds = duration(result["seconds"]["total"])
     if result["status"] == "diverged":
         return f"diverged at step {result['diverged_at_step']}: {title(cell)}, {seconds}"
-    shown = {"loss", cell.config.task.value.metrics[0]}
+    rows, main = result["metrics"], cell.config.task.value.metrics[0]
+    losses = [row for row in rows if (row["split"], row["metric"]) == ("validation", "loss")]
+    tested = [row for row in rows if row["split"] != "validation" and row["metric"] == main]
     measured = [
         f"{measured_on(row)} {row['metric']} {row['value']:.4g}"
-        for row in result["metrics"]
-        if row["metric"] in shown
+        for row in (*losses[:1], *tested[:1])
     ]
     return f"finished: {title(cell)}, {seconds}, {', '.join(measured)}"
 
