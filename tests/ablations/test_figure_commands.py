@@ -32,12 +32,15 @@ CONFIGS = {
             "variant.form": "decoder_only",
             "design.position": "rope",
             "data.eval_lengths": "3,7",
+            "dims.max_length": 40,
             "data.train_max": 4,
             "data.n_train": 100,
             "data.n_eval": 5,
         }
     ),
-    "steps": config_from_flat({**FORECASTING, "variant.readout": "autoregressive"}),
+    "steps": config_from_flat(
+        {**FORECASTING, "variant.readout": "autoregressive", "data.eval_lookbacks": "40,56"}
+    ),
     "ridge": config_from_flat({**FORECASTING, "variant.model": "ridge"}),
 }
 
@@ -125,7 +128,7 @@ def test_a_text_is_read_with_its_own_translation(ablate, tmp_path):
 def test_a_sequence_at_a_length_beyond_training(ablate, tmp_path):
     code, out, _ = ablate("attention", "decoder", "--split", "test@7", "--example", "4")
     assert code == 0
-    assert "copy, test@7, example 4" in out
+    assert "copy, 7 items, example 4" in out
     frame = weights(tmp_path / "out/decoder-self.csv")
     read = labels(frame, "query")
     assert (read[0], read[8]) == ("<s>", "<sep>")
@@ -135,11 +138,12 @@ def test_a_sequence_at_a_length_beyond_training(ablate, tmp_path):
 
 
 def test_a_window_of_hours(ablate, tmp_path):
-    code, out, _ = ablate("attention", "steps", "--example", "2")
+    code, out, _ = ablate("attention", "steps", "--example", "2", "--split", "test@56")
     assert code == 0
-    assert "test, window 2" in out
+    assert "test@56, window 2" in out
     encoder = weights(tmp_path / "out/encoder.csv")
-    assert labels(encoder, "key") == ["-40..-25", "-32..-17", "-24..-9", "-16..-1", "-8..-1 (+8)"]
+    starts = ["-56..-41", "-48..-33", "-40..-25", "-32..-17", "-24..-9", "-16..-1"]
+    assert labels(encoder, "key") == [*starts, "-8..-1 (+8)"]
     decoder = weights(tmp_path / "out/decoder-self.csv")
     assert labels(decoder, "query") == ["+1", "+2", "+3"]
     assert not decoder.loc[decoder["key"] > decoder["query"], "weight"].any()
