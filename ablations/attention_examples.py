@@ -8,7 +8,7 @@ from ablations.task_runs.base import TaskRun
 from ablations.task_runs.forecasting import HOUR, ForecastingRun
 from ablations.task_runs.sequences import SequenceRun, stretch
 from ablations.task_runs.translation import TranslationRun
-from data.batches import TranslationBatch, translation_batch
+from data.batches import ForecastingBatch, TranslationBatch, translation_batch
 from data.sequence_loading import load_splits, take
 
 
@@ -55,23 +55,32 @@ def read_example(run: TaskRun, module: Any, choice: Choice) -> Example:
         ValueError: there is no such example, or the task has none of that kind.
     """
     task = run.config.task
-    splits = task.value.test_splits(run.config.data)
-    split = choice.split or splits[0]
-    if split not in splits:
-        raise ValueError(f"--split {split}: no test split; there are {', '.join(splits)}")
     if choice.text is not None and not isinstance(run, TranslationRun):
         raise ValueError(f"--text: task {task.name} reads no sentence; choose an --example")
     if choice.channel and not isinstance(run, ForecastingRun):
         raise ValueError(f"--channel: task {task.name} has no channels; leave it out")
     for kind, read in READERS.items():
         if isinstance(run, kind):
-            return read(run, module, split, choice)
+            return read(run, module, choice)
     raise ValueError(f"task {task.name} has no examples to draw attention on")
 
 
-def _translation(run: TranslationRun, module: Any, split: str, choice: Choice) -> Example:
+def _split(run: TaskRun, choice: Choice, splits: Sequence[str]) -> tuple[str, int | None]:
+    """Name and length of the chosen split: `test` and 8 of `test@8`."""
+    split = choice.split or splits[0]
+    if split not in splits:
+        raise ValueError(f"--split {split}: no test split; there are {', '.join(splits)}")
+    name, _, length = split.partition("@")
+    for part in run.undefined:
+        if length and (part["split"], part["length"]) == (name, int(length)):
+            raise ValueError(f"--split {split}: {part['why']}")
+    return name, int(length) if length else None
+
+
+def _translation(run: TranslationRun, module: Any, choice: Choice) -> Example:
     if choice.text is not None:
         return _own_translation(run, module, choice.text)
+    split, _ = _split(run, choice, run.data.test_splits)
     sources, references = run.data.sources(split), run.data.references(split)
     source, target = (side[_checked(choice.index, len(sources))] for side in (sources, references))
     tokenizer = run.data.tokenizer
@@ -100,8 +109,10 @@ def _pair_labels(source: list[str], target: list[str]) -> dict[str, list[str]]:
     return {"encoder": [*source, "</s>"], "decoder": ["<s>", *target]}
 
 
-def _sequence(run: SequenceRun, module: Any, split: str, choice: Choice) -> Example:
-    data, length = run.config.data, int(split.partition("@")[2])
+def _sequence(run: SequenceRun, module: Any, choice: Choice) -> Example:
+    data, splits = run.config.data, run.config.task.value.test_splits(run.config.data)
+    _, length = _split(run, choice, splits)
+    assert length is not None
     row = _checked(choice.index, data.n_eval)
     batch = take(load_splits(data, run.data.form)[f"test_{length}"], [row])
     if isinstance(batch, TranslationBatch):
@@ -110,15 +121,16 @@ def _sequence(run: SequenceRun, module: Any, split: str, choice: Choice) -> Exam
         read = {"decoder": batch.input}
     stretch(module, length / data.train_max)
     return Example(
-        title=f"{data.task.name}, {split}, example {choice.index}",
+        title=f"{data.task.name}, {length} items, example {choice.index}",
         batch=batch,
         labels={stack: run.data.names(tokens[0].tolist()) for stack, tokens in read.items()},
     )
 
 
-def _forecast(run: ForecastingRun, module: Any, split: str, choice: Choice) -> Example:
+def _forecast(run: ForecastingRun, module: Any, choice: Choice) -> Example:
     channels, mixing = run.data.channels, run.config.variant.channels
-    windows = run.data.windows(split)
+    split, lookback = _split(run, choice, run.config.task.value.test_splits(run.config.data))
+    windows = run.data.windows(split) if lookback is None else run.data.test_windows(lookback)
     index = _checked(choice.index, len(windows))
     channel = choice.channel or channels[0]
     if channel not in channels:
@@ -132,23 +144,24 @@ def _forecast(run: ForecastingRun, module: Any, split: str, choice: Choice) -> E
     step = run.data.report["step"]
     rows = "hours" if step == HOUR else f"rows of {step}"
     named = f", channel {channel}" if separate else ""
+    batch = windows.__getitems__([index])
     return Example(
-        title=f"{split}, window {choice.index}{named}",
-        batch=windows.__getitems__([index]),
-        labels=_window_labels(run, module.model.tokens.spans()),
+        title=f"{choice.split or split}, window {choice.index}{named}",
+        batch=batch,
+        labels=_window_labels(module, batch),
         unit=f"token: its {rows}, past -, to come +",
         row=channels.index(channel) if separate else 0,
     )
 
 
-def _window_labels(run: ForecastingRun, spans: list[tuple[int, int]]) -> dict[str, list[str]]:
+def _window_labels(module: Any, batch: ForecastingBatch) -> dict[str, list[str]]:
     """Places of rows from the end of the past: -1 is the last known one, +1 the next.
 
     Where a patch holds copies of the last row, their number follows in brackets.
     """
-    lookback, horizon = run.config.data.lookback, run.config.data.horizon
+    lookback, horizon = batch.past.shape[1], batch.future.shape[1]
     patches = []
-    for start, stop in spans:
+    for start, stop in module.model.tokens.spans(lookback):
         first, last = start - lookback, min(stop, lookback) - lookback - 1
         copies = f" (+{stop - lookback})" if stop > lookback else ""
         patches.append(f"{first}..{last}{copies}" if last > first else f"{first}{copies}")

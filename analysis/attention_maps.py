@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from analysis.curves import SETTINGS, save
@@ -51,10 +52,10 @@ def attention_figure(
         size = (len(columns) * (width + 0.2) + 2.0, len(layers) * (height + 0.5) + 1.8)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(len(layers), len(columns), squeeze=False)
-        for (layer, head), part in weights.groupby(["layer", "head"]):
-            row, column = layers.index(layer), columns.index(head)
-            panel, mean = panels[row, column], means.loc[(layer, head)]
-            image = _draw_map(panel, part, largest)
+        for row, column in np.ndindex(panels.shape):
+            layer, head, panel = layers[row], columns[column], panels[row, column]
+            part = weights[(weights["layer"] == layer) & (weights["head"] == head)]
+            image, mean = _draw_map(panel, part, largest), means.loc[(layer, head)]
             panel.set_title(
                 f"layer {layer}, head {head}\n{mean['entropy_bits']:.2f} bits, "
                 f"distance {mean['distance']:.1f}"
@@ -117,6 +118,6 @@ def _inches(tokens: int) -> float:
 def _label(panel: "Axes", axis: str, labels: "Sequence[str]", inches: float) -> None:
     """Put labels at the ticks, every second or third one where there is no room for all."""
     every = math.ceil(len(labels) * INCHES_A_LABEL / inches) or 1
-    rotation = {"rotation": 90} if axis == "x" else {}
     set_ticks = panel.set_xticks if axis == "x" else panel.set_yticks
-    set_ticks(range(0, len(labels), every), labels[::every], fontsize=6, **rotation)
+    rotation = 90 if axis == "x" else 0
+    set_ticks(range(0, len(labels), every), labels[::every], fontsize=6, rotation=rotation)

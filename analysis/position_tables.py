@@ -107,6 +107,7 @@ def _draw_table(panel: "Axes", part: pd.DataFrame) -> None:
 
     rows, columns = part.columns[2:4]
     grid = part.pivot(index=rows, columns=columns, values="value")
+    across, down = grid.columns.to_numpy(), grid.index.to_numpy()
     kind, largest = part["kind"].iloc[0], part["value"].abs().max()
     panel.imshow(
         grid,
@@ -115,12 +116,7 @@ def _draw_table(panel: "Axes", part: pd.DataFrame) -> None:
         vmax=np.pi if kind == "rotation" else largest,
         aspect="auto",
         interpolation="nearest",
-        extent=(
-            grid.columns[0] - 0.5,
-            grid.columns[-1] + 0.5,
-            grid.index[-1] + 0.5,
-            grid.index[0] - 0.5,
-        ),
+        extent=(across[0] - 0.5, across[-1] + 0.5, down[-1] + 0.5, down[0] - 0.5),
     )
     for axis, name in ((panel.xaxis, columns), (panel.yaxis, rows)):
         axis.set_major_locator(MaxNLocator(integer=True))

@@ -8,7 +8,11 @@ import pytest
 import torch
 
 from ablations import cli
+from ablations.attention import attend
+from ablations.attention_examples import Choice
 from ablations.config import config_from_flat
+from ablations.finished import open_run
+from ablations.position_tables import design_tables, run_tables
 from ablations.run import run_cell
 from tests.ablations.tiny import TINY, tiny
 
@@ -32,12 +36,15 @@ CONFIGS = {
             "variant.form": "decoder_only",
             "design.position": "rope",
             "data.eval_lengths": "3,7",
+            "dims.max_length": 40,
             "data.train_max": 4,
             "data.n_train": 100,
             "data.n_eval": 5,
         }
     ),
-    "steps": config_from_flat({**FORECASTING, "variant.readout": "autoregressive"}),
+    "steps": config_from_flat(
+        {**FORECASTING, "variant.readout": "autoregressive", "data.eval_lookbacks": "40,56"}
+    ),
     "ridge": config_from_flat({**FORECASTING, "variant.model": "ridge"}),
 }
 
@@ -113,37 +120,42 @@ def test_a_pair_of_sentences(ablate, runs, tmp_path):
     assert all((tmp_path / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
-def test_a_text_is_read_with_its_own_translation(ablate, tmp_path):
-    code, out, _ = ablate("attention", "translation", "--text", "the $dog$ 日本")
-    assert code == 0
-    assert "reading the model's own translation" in out
-    encoder = weights(tmp_path / "out/encoder.csv")
-    text = "".join(labels(encoder, "key")[:-1]).replace("▁", " ").strip()
+def read(runs, name, **choice):
+    """What the heads of one of the runs attend to, undrawn; and the weights of each stack."""
+    folder, ids = runs
+    run = open_run(ids[name], runs_dir=folder)
+    found = attend(run, Choice(**choice), cache_dir=folder / ".cache")
+    return found, dict(list(found.weights.groupby("stack")))
+
+
+def test_a_text_is_read_with_its_own_translation(runs):
+    found, stacks = read(runs, "translation", text="the $dog$ 日本")
+    assert "reading the model's own translation" in found.title
+    text = "".join(labels(stacks["encoder"], "key")[:-1]).replace("▁", " ").strip()
     assert text == "the $dog$ 日本"
+    assert labels(stacks["decoder-self"], "query")[0] == "<s>"
 
 
-def test_a_sequence_at_a_length_beyond_training(ablate, tmp_path):
-    code, out, _ = ablate("attention", "decoder", "--split", "test@7", "--example", "4")
-    assert code == 0
-    assert "copy, test@7, example 4" in out
-    frame = weights(tmp_path / "out/decoder-self.csv")
-    read = labels(frame, "query")
-    assert (read[0], read[8]) == ("<s>", "<sep>")
-    assert read[1:8] == read[9:]
+def test_a_sequence_at_a_length_beyond_training(runs):
+    found, stacks = read(runs, "decoder", split="test@7", index=4)
+    assert "copy, 7 items, example 4" in found.title
+    assert stacks.keys() == {"decoder-self"}
+    frame = stacks["decoder-self"]
+    tokens = labels(frame, "query")
+    assert (tokens[0], tokens[8]) == ("<s>", "<sep>")
+    assert tokens[1:8] == tokens[9:]
     assert not frame.loc[frame["key"] > frame["query"], "weight"].any()
-    assert not (tmp_path / "out/encoder.csv").exists()
 
 
-def test_a_window_of_hours(ablate, tmp_path):
-    code, out, _ = ablate("attention", "steps", "--example", "2")
-    assert code == 0
-    assert "test, window 2" in out
-    encoder = weights(tmp_path / "out/encoder.csv")
-    assert labels(encoder, "key") == ["-40..-25", "-32..-17", "-24..-9", "-16..-1", "-8..-1 (+8)"]
-    decoder = weights(tmp_path / "out/decoder-self.csv")
+def test_a_window_of_hours(runs):
+    found, stacks = read(runs, "steps", split="test@56", index=2)
+    assert "test@56, window 2" in found.title
+    assert "hours" in found.unit
+    starts = ["-56..-41", "-48..-33", "-40..-25", "-32..-17", "-24..-9", "-16..-1"]
+    assert labels(stacks["encoder"], "key") == [*starts, "-8..-1 (+8)"]
+    decoder = stacks["decoder-self"]
     assert labels(decoder, "query") == ["+1", "+2", "+3"]
     assert not decoder.loc[decoder["key"] > decoder["query"], "weight"].any()
-    assert "hours" in (tmp_path / "out/encoder.svg").read_text(encoding="utf-8")
 
 
 REFUSED = [
@@ -216,20 +228,20 @@ def test_the_tables_of_a_design(ablate, tmp_path):
     assert (tmp_path / "out/positions.png").read_bytes().startswith(b"\x89PNG")
     waves = pd.read_csv(tmp_path / "out/wavelengths.csv")
     assert list(waves.columns) == ["stack", "dimension", "wavelength"]
-    code, out, _ = ablate("positions", "", "--design.position=alibi", "--dims.max_length=40")
-    assert code == 0
-    assert "waves" not in out
-    frame = pd.read_csv(tmp_path / "out/positions.csv")
-    assert frame.groupby("stack")["offset"].max().to_dict() == {"decoder": 0, "encoder": 39}
+    config = config_from_flat({"design.position": "alibi", "dims.max_length": 40})
+    found = design_tables(config)
+    assert found.waves.empty
+    last = found.table.groupby("stack")["offset"].max()
+    assert last.to_dict() == {"decoder": 0, "encoder": 39}
 
 
-def test_the_tables_of_a_run(ablate, runs, tmp_path):
-    code, out, _ = ablate("positions", "decoder")
-    assert code == 0
-    assert f"{runs[1]['decoder']}: design.position rope" in out
-    frame = pd.read_csv(tmp_path / "out/positions.csv")
-    assert set(frame["stack"]) == {"decoder"}
-    assert set(frame["kind"]) == {"rotation"}
+def test_the_tables_of_a_run(ablate, runs):
+    folder, ids = runs
+    found = run_tables(open_run(ids["decoder"], runs_dir=folder))
+    assert found.title == f"{ids['decoder']}: design.position rope"
+    assert set(found.table["stack"]) == {"decoder"}
+    assert set(found.table["kind"]) == {"rotation"}
+    assert found.table["position"].max() == 39
     assert "ridge" in refused(ablate("positions", "ridge"))
     message = refused(ablate("positions", "decoder", "--dims.d_model=8"))
     assert "has a config already" in message

@@ -70,7 +70,7 @@ def test_a_forecaster_has_maps_over_its_patches(readout: Readout) -> None:
     assert shapes.pop("encoder") == (2, 5, 5)
     decodes = {"decoder-self": (2, 3, 3), "decoder-cross": (2, 3, 5)}
     assert shapes == ({} if readout is Readout.head else decodes)
-    assert [stop for _, stop in model.tokens.spans()] == [16, 24, 32, 40, 48]
+    assert [stop for _, stop in model.tokens.spans(40)] == [16, 24, 32, 40, 48]
 
 
 def test_a_model_without_attention_has_no_maps() -> None:
