@@ -23,8 +23,6 @@ COST_PATHS = (
     "data.vocabulary_size",
     "data.tokens_per_batch",
     "data.batch_size",
-    "data.train_max_source_words",
-    "data.eval_source_words",
     "data.lookback",
     "data.horizon",
     "data.eval_lookbacks",

@@ -62,7 +62,8 @@ def load_splits(data: SequenceData, form: SequenceForm) -> dict[str, Batch]:
 
 
 def _join(blocks: list[Block], form: SequenceForm) -> Batch:
-    parts = [MAKE_BLOCK[form](*map(_token_ids, block)) for block in blocks]
+    # A length with few sources may have none for validation.
+    parts = [MAKE_BLOCK[form](*map(_token_ids, block)) for block in blocks if len(block[0])]
     joined: dict[str, Tensor] = {}
     for name in vars(parts[0]):
         tensors = [getattr(part, name) for part in parts]

@@ -127,7 +127,7 @@ def _another(value):
     if isinstance(value, Enum):
         return next((level for level in type(value) if level is not value), None)
     if isinstance(value, str):
-        return f"{value}x"
+        return f"{value}8"
     return value / 2 if 0 < value < 1 else value + 1
 
 

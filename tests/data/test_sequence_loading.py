@@ -254,6 +254,15 @@ def test_tokens_fill_the_vocabulary(task: SequenceTask) -> None:
     assert largest == built.vocabulary_size - 1
 
 
+@FORMS
+def test_a_length_without_a_source_for_validation_is_no_obstacle(form: SequenceForm) -> None:
+    data = SequenceData(alphabet=3, train_min=1, train_max=8, n_train=80, n_eval=40)
+    loaded = module(form, data=data)
+    counts = loaded.report["examples_by_source_tokens"]["validation"]
+    assert counts["1"] == 0
+    assert sum(len(batch) for batch in loaded.val_dataloader()) == sum(counts.values())
+
+
 def test_an_unknown_length_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no test set of length 7; there are 6, 12"):
         module(SequenceForm.decoder_only).test_dataloader(7)
