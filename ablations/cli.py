@@ -188,6 +188,9 @@ def _table(parser: argparse.ArgumentParser) -> None:
     _study(parser)
     parser.add_argument("--metric", help="the metric shown (the study's)")
     parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
+    parser.add_argument(
+        "--effect", type=_difference, help="a difference that matters; says how many seeds show it"
+    )
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
     parser.add_argument(
@@ -209,6 +212,16 @@ def _index(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
+
+
+def _difference(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < abs(number) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number other than 0")
+    return number
 
 
 def _count(text: str) -> int:

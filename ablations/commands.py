@@ -124,6 +124,7 @@ def table(arguments: Namespace) -> int:
         split=arguments.split or study.split or first.task.value.test_splits(first.data)[0],
         expected=pandas.DataFrame(cells.rows()),
         command=_command("sweep", arguments),
+        effect=arguments.effect,
     )
     comparison = study_table(ledger.frame, view)
     text = render(comparison, format=arguments.format)
