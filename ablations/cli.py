@@ -198,6 +198,15 @@ def _table(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _effects(parser: argparse.ArgumentParser) -> None:
+    _study(parser)
+    parser.add_argument("--metric", help="the metric shown (the study's)")
+    parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
+
+
 def _format_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
@@ -249,6 +258,13 @@ COMMANDS = {
         "status",
     ),
     "table": Command("Compare the levels of a study in a table", STUDY_USAGE, _table, "table"),
+    "effects": Command(
+        "Effects and interactions of the choices of a factorial study",
+        STUDY_USAGE,
+        _effects,
+        "effects",
+        module="ablations.analysis_commands",
+    ),
     "check": Command(
         "Measure on an untrained model what needs no training, claim by claim",
         "[--config FILE] [options] [--DOTTED.NAME VALUE ...]",
