@@ -156,6 +156,18 @@ def _output_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _claims(parser: argparse.ArgumentParser) -> None:
+    actions = ("list", "show", "run")
+    parser.add_argument("action", nargs="?", choices=actions, default="list", help="(list)")
+    parser.add_argument("id", nargs="?", default="", help="a claim to show or run, such as A5")
+    _runs_flag(parser)
+    parser.add_argument("--data.path", dest="data_path", help="folder of the data it needs")
+    parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+    _no_wandb(parser)
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+
+
 def _config_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
@@ -285,6 +297,14 @@ COMMANDS = {
         _positions,
         "positions",
         module="ablations.figure_commands",
+    ),
+    "claims": Command(
+        "List common claims with their verdicts, show one, or run what it needs",
+        "[list | show ID | run ID] [options]",
+        _claims,
+        "claims",
+        configures=False,
+        module="ablations.claim_commands",
     ),
     "axes": Command(
         "List every axis, its levels and the constraints", "", _nothing, "axes", configures=False

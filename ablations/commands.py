@@ -64,7 +64,7 @@ def sweep(arguments: Namespace) -> int:
     cells = planned(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        _prepare(missing, arguments.runs)
+        prepare(missing, arguments.runs)
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
         from ablations.launch import launch
 
@@ -78,7 +78,7 @@ def sweep(arguments: Namespace) -> int:
     print(_count(cells, arguments.runs))
     left = cells.missing(arguments.runs)
     if left:
-        return _report_failures(left, arguments.runs)
+        return report_failures(left, arguments.runs)
     print(f"the table: {same_command('table', arguments)}")
     return 0
 
@@ -88,7 +88,7 @@ def status(arguments: Namespace) -> int:
     if arguments.study is not None:
         cells = planned(arguments)
         print(_count(cells, arguments.runs, queued=_queued(cells, arguments.runs)))
-        _report_failures(cells.missing(arguments.runs), arguments.runs)
+        report_failures(cells.missing(arguments.runs), arguments.runs)
         return 0
     counts = Counter(_state(folder) for folder in sorted(arguments.runs.glob("*/")))
     del counts["missing"]
@@ -152,7 +152,7 @@ def axes(arguments: Namespace) -> int:
     return 0
 
 
-def _prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
+def prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
     """Read the data, train the vocabularies and refuse what can't work, before a worker starts."""
     configs = [cell.config for cell in cells]
     for config in {config.data: config for config in configs}.values():
@@ -199,7 +199,7 @@ def _queued(cells: Plan, runs_dir: Path) -> dict[str, str]:
     return Queue(file, name=cells.name).states() if file.exists() else {}
 
 
-def _report_failures(cells: list[Cell], runs_dir: Path) -> int:
+def report_failures(cells: list[Cell], runs_dir: Path) -> int:
     """Name the failed cells with the last line of what went wrong; 1 when there are cells."""
     for cell in cells:
         failures = sorted((runs_dir / cell.id).glob("failure-*.txt"))

@@ -247,4 +247,5 @@ def _named_splits(records: pd.DataFrame) -> pd.Series:
     if "length" not in records:
         return records["split"]
     lengths = records["length"].map(lambda length: f"@{length:g}", na_action="ignore")
-    return records["split"] + lengths.fillna("")
+    # Of no records at all, the lengths are numbers still.
+    return records["split"] + lengths.astype(object).fillna("").astype(str)

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "ablations/commands.py": ROOMS,  # where every room meets
     "ablations/figure_commands.py": ROOMS,
     "ablations/analysis_commands.py": ROOMS,
+    "ablations/claim_commands.py": ROOMS,
 }
 HARNESS_LIBRARIES = ("wandb", "optuna", "jsonargparse", "datasets")
 # design.py holds the constraints between levels, not forward code.
