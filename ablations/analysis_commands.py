@@ -2,11 +2,16 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ablations.arguments import planned, same_command
-from ablations.plan import Plan
+from ablations.config import RunConfig, flatten
+from ablations.identity import LOCATION_PATHS
+from ablations.plan import Plan, make_plan
+from ablations.study import load_study
+from ablations.tasks import Task
 
 if TYPE_CHECKING:
     import pandas
@@ -63,6 +68,34 @@ def results(cells: Plan, runs_dir: Path, *, command: str) -> "pandas.DataFrame":
     if ledger.frame.empty:
         raise ValueError(f"no results of {cells.name} in {runs_dir}; run '{command}'")
     return ledger.frame
+
+
+def recorded_plan(name: str, frame: "pandas.DataFrame") -> Plan:
+    """The plan of a study on the data that the records name, without reading data.
+
+    Where no record has the study's data, no run of it is there either, and ids match nothing.
+    """
+    return make_plan(load_study(name), data_fingerprint=_recorded_fingerprint(frame))
+
+
+def _recorded_fingerprint(frame: "pandas.DataFrame") -> Callable[[Any], str]:
+    """What identifies the data of a config, as most records of that config say."""
+
+    def find(data: Any) -> str:
+        kind = next(task for task in Task if isinstance(data, task.value.data))
+        config = RunConfig(task=kind, data=data, variant=kind.value.variant())
+        wanted = {
+            path: value
+            for path, value in flatten(config).items()
+            if path == "task" or (path.startswith("data.") and path not in LOCATION_PATHS)
+        }
+        if not wanted.keys() <= set(frame.columns):
+            return ""
+        same = frame[(frame[list(wanted)] == list(wanted.values())).all(axis=1)]
+        runs = same.drop_duplicates("run")["data_fingerprint"].value_counts()
+        return str(runs.index[0]) if len(runs) else ""
+
+    return find
 
 
 def put(text: str, output: Path | None) -> None:

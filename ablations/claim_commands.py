@@ -3,14 +3,13 @@
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.analysis_commands import put, study_view
+from ablations.analysis_commands import put, recorded_plan, study_view
 from ablations.claim import Claim, Comparison, find_claim, load_claims
 from ablations.config import RunConfig
-from ablations.identity import LOCATION_PATHS
 from ablations.plan import Cell, Plan, make_plan
 from ablations.study import load_study
 from ablations.tasks import Task
@@ -70,36 +69,6 @@ def claim_rows(
             )
         )
     return rows
-
-
-def recorded_plan(name: str, frame: "pandas.DataFrame") -> Plan:
-    """The plan of a shipped study on the data that the records name, without reading data.
-
-    Where no record has the study's data, no run of it is there either, and ids match nothing.
-    """
-    return make_plan(load_study(name), data_fingerprint=recorded_fingerprint(frame))
-
-
-def recorded_fingerprint(frame: "pandas.DataFrame") -> Callable[[Any], str]:
-    """What identifies the data of a config, as most records of that config say."""
-
-    def find(data: Any) -> str:
-        from ablations.config import flatten
-
-        kind = next(task for task in Task if isinstance(data, task.value.data))
-        config = RunConfig(task=kind, data=data, variant=kind.value.variant())
-        wanted = {
-            path: value
-            for path, value in flatten(config).items()
-            if path == "task" or (path.startswith("data.") and path not in LOCATION_PATHS)
-        }
-        if not wanted.keys() <= set(frame.columns):
-            return ""
-        same = frame[(frame[list(wanted)] == list(wanted.values())).all(axis=1)]
-        runs = same.drop_duplicates("run")["data_fingerprint"].value_counts()
-        return str(runs.index[0]) if len(runs) else ""
-
-    return find
 
 
 def _checks(ids: set[str]) -> "dict[str, Part]":

@@ -168,6 +168,14 @@ def _claims(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
 
 
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("studies", nargs="*", help="studies (all that have a run in the folder)")
+    _runs_flag(parser)
+    parser.add_argument(
+        "--output", type=Path, default=Path("report.html"), help="the page (report.html)"
+    )
+
+
 def _config_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
@@ -305,6 +313,14 @@ COMMANDS = {
         "claims",
         configures=False,
         module="ablations.claim_commands",
+    ),
+    "report": Command(
+        "Write one HTML page: verdicts, tables, effects, figures, cost and provenance",
+        "[STUDY ...] [options]",
+        _report,
+        "report",
+        configures=False,
+        module="ablations.report_commands",
     ),
     "axes": Command(
         "List every axis, its levels and the constraints", "", _nothing, "axes", configures=False

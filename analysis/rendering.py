@@ -84,6 +84,12 @@ def terminal(table: Table) -> str:
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
+def text_rows(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of a table in words, as all its forms show them."""
+    rows = [_texts(table, row, number) for number, row in enumerate(table.rows, start=1)]
+    return _header(table), rows
+
+
 def _grid(table: Table, left_out: Collection[str], *, stacked: bool = False) -> "Grid":
     """The rows as a rich table without some columns; stacked, intervals run downwards."""
     from rich.box import SIMPLE_HEAD

@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "ablations/figure_commands.py": ROOMS,
     "ablations/analysis_commands.py": ROOMS,
     "ablations/claim_commands.py": ROOMS,
+    "ablations/report_commands.py": ROOMS,
 }
 HARNESS_LIBRARIES = ("wandb", "optuna", "jsonargparse", "datasets")
 # design.py holds the constraints between levels, not forward code.
