@@ -114,23 +114,24 @@ def summary(rows: Sequence[ClaimRow]) -> str:
 def claims_parts(rows: Sequence[ClaimRow]) -> Iterator[str | TextTable]:
     """The list of claims, contradictions between documents first, and the counts."""
     header = ("id", "verdict", "expected", "statement", "found", "n", "effect [95%]", "command")
+    words = [name for name in header if name not in ("n", "effect [95%]")]
     disputed = [row for row in rows if row.contradiction]
     others = [row for row in rows if not row.contradiction]
     for title, members in (("Documents contradict each other", disputed), ("Claims", others)):
         if members:
             lines = [_line(row) for row in members]
-            yield TextTable(title=title, header=header, rows=lines, words=header)
+            yield TextTable(title=title, header=header, rows=lines, words=words)
     yield summary(rows)
 
 
 def _line(row: ClaimRow) -> list[str]:
     part = row.deciding
-    told = f"{row.verdict.value}" + (f" ({row.run} of {len(row.parts)} parts)" if row.run else "")
-    verdict = told if len(row.parts) > 1 else row.verdict.value
+    partly = f" ({row.run} of {len(row.parts)} parts run)" if len(row.parts) > row.run > 0 else ""
     statement = row.statement + (f" Against it: {row.contradiction}" if row.contradiction else "")
-    found = part.found if part and row.run else f"needs {row.needs}" if row.needs else ""
+    needs = f"needs {row.needs}" if row.needs and not row.run else ""
+    found = needs or (part.found if part else "")
     command = part.command if part else ""
-    first = [row.id, verdict, row.expects, statement, _short(found)]
+    first = [row.id, row.verdict.value + partly, row.expects, statement, _short(found)]
     return [*first, part.n if part else "", part.effect if part else "", command]
 
 
