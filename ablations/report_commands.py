@@ -87,15 +87,13 @@ def _figures(
     frame: "pandas.DataFrame",
     runs_dir: Path,
 ) -> "Iterator[tuple[str, Figure]]":
-    from analysis import curves
+    from analysis.figures import study_figures
     from analysis.interaction_plots import interaction_figure
 
-    if not curves.effects_frame(table).empty:
-        yield "Paired differences to the baseline.", curves.effects_figure(table)
+    for drawing in study_figures(table, frame, view, runs_dir=runs_dir):
+        yield drawing.caption, drawing.figure
     if effects is not None and effects.means["mean"].notna().any():
-        yield "Means of every pair of choices.", interaction_figure(effects)
-    learning = curves.curves_frame(frame, view, runs_dir=runs_dir)
-    if not learning.empty:
-        title = f"{view.name}: learning curves"
-        label = "validation loss, nats per target token"
-        yield "Learning curves.", curves.curves_figure(learning, title=title, label=label)
+        yield (
+            "Means of every pair of choices; parallel lines do not interact.",
+            interaction_figure(effects),
+        )

@@ -19,6 +19,7 @@ import pandas as pd
 from analysis import statistics
 from analysis.frames import StudyView, has_level, metric_of, pairs, per_seed, study_cells
 from analysis.importance import importance_frame
+from analysis.judging import judged
 from analysis.statistics import Estimate, Verdict
 
 INTERACTION_WORDS = {Verdict.better: "depends", Verdict.worse: "depends"}
@@ -144,40 +145,32 @@ def _draft(
     kind: str, names: tuple[Any, ...], members: pd.DataFrame, cells: pd.DataFrame
 ) -> dict[str, Any]:
     runs = members[["id", "partner"]].to_numpy().ravel()
-    status = cells.loc[cells["id"].isin(runs), "status"]
+    counts = cells.loc[cells["id"].isin(runs), "status"].value_counts()
+    differences = per_seed(members, "difference").to_numpy()
     return {
         "kind": kind,
         **dict(zip(COLUMNS, names, strict=True)),
-        "differences": per_seed(members, "difference").to_numpy(),
-        "diverged": int((status == "diverged").sum()),
+        "difference": statistics.t_estimate(differences),
+        "differences": differences,
+        "finished": len(differences),
+        "diverged": int(counts.get("diverged", 0)),
+        "comparable": bool(len(differences) or not counts.get("undefined", 0)),
     }
 
 
 def _judged(drafts: list[dict[str, Any]], study: StudyView) -> pd.DataFrame:
     """The rows with intervals, p-values over all of them as one family, and verdicts."""
-    differences = [draft["differences"] for draft in drafts]
-    p_values = statistics.sign_flip_p_each(differences)
-    adjusted, critical = statistics.holm(p_values), statistics.critical_p(p_values)
-    higher = metric_of(study.metric).higher_is_better
     rows = []
-    for index, draft in enumerate(drafts):
-        effect = statistics.t_estimate(differences[index])
-        verdict = statistics.judge(
-            adjusted[index],
-            effect.mean,
-            tellable=statistics.smallest_p(effect.n) <= critical[index],
-            higher_is_better=higher,
-        )
-        words = INTERACTION_WORDS if draft["kind"] == "interaction" else {}
+    for fields in judged(drafts, study):
+        effect, verdict = fields["difference"], fields["verdict"]
+        words = INTERACTION_WORDS if fields["kind"] == "interaction" else {}
         rows.append(
-            {name: value for name, value in draft.items() if name != "differences"}
+            {name: fields[name] for name in ("kind", *COLUMNS, "diverged")}
             | _interval(effect)
             | {
-                "p": p_values[index],
-                "p_holm": adjusted[index],
-                "detectable": statistics.detectable_effect(
-                    effect.sd, effect.n, alpha=critical[index]
-                ),
+                "p": fields["p"],
+                "p_holm": fields["p_adjusted"],
+                "detectable": fields["detectable"],
                 "seeds_compared": effect.n,
                 "seeds_planned": len(study.seeds),
                 "verdict": words.get(verdict, verdict.value),
