@@ -1,5 +1,6 @@
 """The config that files and flags of a command ask for."""
 
+import shlex
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import Any
 
 from ablations.config import RunConfig, check, config_from_flat
 from ablations.identity import LOCATION_PATHS
-from ablations.study import read_mapping
+from ablations.plan import Plan, make_plan
+from ablations.study import load_study, read_mapping
 
 
 def asked_config(arguments: Namespace) -> RunConfig:
@@ -30,6 +32,21 @@ def located(flat: Mapping[str, Any]) -> dict[str, Any]:
     """The same values, with folders that exist by their full path: workers may run elsewhere."""
     found = {path: Path(str(flat[path])) for path in LOCATION_PATHS & flat.keys() if flat[path]}
     return {**flat, **{path: str(f.resolve()) for path, f in found.items() if f.exists()}}
+
+
+def planned(arguments: Namespace) -> Plan:
+    """The plan of the study that the arguments name."""
+    changes = located(overrides(arguments))
+    return make_plan(load_study(arguments.study, overrides=changes))
+
+
+def same_command(name: str, arguments: Namespace) -> str:
+    """Another command with the study, the folder of runs and the config flags of this one."""
+    words = ["ablate", name, arguments.study]
+    if arguments.runs != Path("runs"):
+        words.append(f"--runs={arguments.runs}")
+    words += [f"--{path}={value}" for path, value in overrides(arguments).items()]
+    return shlex.join(words)
 
 
 def _read_config(file: Path) -> dict[str, Any]:

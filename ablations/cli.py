@@ -5,8 +5,9 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
+
+from ablations import flags
 
 # Nothing here imports torch: only the command that is asked for gets its arguments.
 
@@ -104,148 +105,44 @@ def _config_flags(parser: argparse.ArgumentParser, words: list[str]) -> None:
         )
 
 
-def _runs_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the runs (runs)")
-
-
-def _study(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", help="a study file, or the name of a shipped study")
-    _runs_flag(parser)
-
-
-def _run(parser: argparse.ArgumentParser) -> None:
-    _config_files(parser)
-    _runs_flag(parser)
-    _no_wandb(parser)
-
-
-def _check(parser: argparse.ArgumentParser) -> None:
-    _config_files(parser)
-    parser.add_argument("--only", default="", metavar="IDS", help="such as A5,P3 (all checks)")
-    _format_flag(parser)
-
-
-def _attention(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="the id of a finished run")
-    _runs_flag(parser)
-    parser.add_argument("--split", default="", help="a test split, such as test@16 (the first)")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--example", type=_index, default=0, help="its place in the split, from 0 (0)"
-    )
-    which.add_argument("--text", help="a sentence to translate and look at instead")
-    parser.add_argument("--channel", default="", help="of a series (the first)")
-    parser.add_argument(
-        "--data.path", metavar="FOLDER", default=argparse.SUPPRESS, help="where the data lie now"
-    )
-    _output_folder(parser)
-
-
-def _positions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run", metavar="RUN", nargs="?", help="the id of a finished run (the design of the flags)"
-    )
-    _runs_flag(parser)
-    _config_files(parser)
-    _output_folder(parser)
-
-
-def _output_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="FOLDER", help="where figures and data go"
-    )
-
-
-def _config_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="YAML or JSON, dotted or nested names; later files win, and flags win over files",
-    )
-
-
-def _no_wandb(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-wandb", action="store_true", help="no Weights & Biases (offline without a key)"
-    )
-
-
-def _sweep(parser: argparse.ArgumentParser) -> None:
-    _study(parser)
-    _no_wandb(parser)
-    parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
-
-
-def _status(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", nargs="?", help="a study file, or the name of a shipped study")
-    _runs_flag(parser)
-
-
-def _table(parser: argparse.ArgumentParser) -> None:
-    _study(parser)
-    parser.add_argument("--metric", help="the metric shown (the study's)")
-    parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
-    _format_flag(parser)
-    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
-    parser.add_argument(
-        "--figures", type=Path, metavar="FOLDER", help="draw effects and learning curves there"
-    )
-
-
-def _format_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
-    )
-
-
-def _nothing(parser: argparse.ArgumentParser) -> None:
-    pass
-
-
-def _index(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)
-
-
 STUDY_USAGE = "STUDY [options] [--DOTTED.NAME VALUE ...]"
 COMMANDS = {
     "run": Command(
         "Train and evaluate one cell",
         "[--config FILE] [options] [--DOTTED.NAME VALUE ...]",
-        _run,
+        flags.run,
         "run",
     ),
-    "plan": Command("List the cells of a study, without running any", STUDY_USAGE, _study, "plan"),
+    "plan": Command(
+        "List the cells of a study, without running any", STUDY_USAGE, flags.study, "plan"
+    ),
     "sweep": Command(
-        "Run the cells of a study that have no result yet", STUDY_USAGE, _sweep, "sweep"
+        "Run the cells of a study that have no result yet", STUDY_USAGE, flags.sweep, "sweep"
     ),
     "status": Command(
         "Count what is finished, diverged, failed and missing",
         f"[{STUDY_USAGE}]",
-        _status,
+        flags.status,
         "status",
     ),
-    "table": Command("Compare the levels of a study in a table", STUDY_USAGE, _table, "table"),
+    "table": Command("Compare the levels of a study in a table", STUDY_USAGE, flags.table, "table"),
+    "effects": Command(
+        "Effects and interactions of the choices of a factorial study",
+        STUDY_USAGE,
+        flags.effects,
+        "effects",
+        module="ablations.analysis_commands",
+    ),
     "check": Command(
         "Measure on an untrained model what needs no training, claim by claim",
         "[--config FILE] [options] [--DOTTED.NAME VALUE ...]",
-        _check,
+        flags.check,
         "check_claims",
     ),
     "attention": Command(
         "Draw what the heads of a run attend to in one example",
         "RUN --output FOLDER [options]",
-        _attention,
+        flags.attention,
         "attention",
         configures=False,
         module="ablations.figure_commands",
@@ -253,12 +150,32 @@ COMMANDS = {
     "positions": Command(
         "Draw the position table of a design or of a run",
         "[RUN] --output FOLDER [--config FILE] [--DOTTED.NAME VALUE ...]",
-        _positions,
+        flags.positions,
         "positions",
         module="ablations.figure_commands",
     ),
+    "claims": Command(
+        "List common claims with their verdicts, show one, or run what it needs",
+        "[list | show ID | run ID] [options]",
+        flags.claims,
+        "claims",
+        configures=False,
+        module="ablations.claim_commands",
+    ),
+    "report": Command(
+        "Write one HTML page: verdicts, tables, effects, figures, cost and provenance",
+        "[STUDY ...] [options]",
+        flags.report,
+        "report",
+        configures=False,
+        module="ablations.report_commands",
+    ),
     "axes": Command(
-        "List every axis, its levels and the constraints", "", _nothing, "axes", configures=False
+        "List every axis, its levels and the constraints",
+        "",
+        flags.nothing,
+        "axes",
+        configures=False,
     ),
 }
 

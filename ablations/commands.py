@@ -1,16 +1,15 @@
 """What each command of `ablate` does; heavy packages are imported where they are used."""
 
 import json
-import shlex
 import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ablations.arguments import asked_config, located, overrides
-from ablations.plan import Cell, Changes, Plan, estimate_seconds, make_plan
-from ablations.study import load_study
+from ablations.analysis_commands import put, results, study_view
+from ablations.arguments import asked_config, planned, same_command
+from ablations.plan import Cell, Changes, Plan, estimate_seconds
 from ablations.tasks import Task
 
 
@@ -41,7 +40,7 @@ def run(arguments: Namespace) -> int:
 
 def plan(arguments: Namespace) -> int:
     """Print the cells of a study, what was left out and why, and the cost."""
-    cells = _plan(arguments)
+    cells = planned(arguments)
     missing = {cell.id for cell in cells.missing(arguments.runs)}
     groups: dict[str, list[Cell]] = {}
     for cell in cells.cells:
@@ -62,10 +61,10 @@ def plan(arguments: Namespace) -> int:
 
 def sweep(arguments: Namespace) -> int:
     """Run the cells without a result; 1 when some failed."""
-    cells = _plan(arguments)
+    cells = planned(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        _prepare(missing, arguments.runs)
+        prepare(missing, arguments.runs)
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
         from ablations.launch import launch
 
@@ -79,17 +78,17 @@ def sweep(arguments: Namespace) -> int:
     print(_count(cells, arguments.runs))
     left = cells.missing(arguments.runs)
     if left:
-        return _report_failures(left, arguments.runs)
-    print(f"the table: {_command('table', arguments)}")
+        return report_failures(left, arguments.runs)
+    print(f"the table: {same_command('table', arguments)}")
     return 0
 
 
 def status(arguments: Namespace) -> int:
     """Count results and failures, of one study or of the whole folder."""
     if arguments.study is not None:
-        cells = _plan(arguments)
+        cells = planned(arguments)
         print(_count(cells, arguments.runs, queued=_queued(cells, arguments.runs)))
-        _report_failures(cells.missing(arguments.runs), arguments.runs)
+        report_failures(cells.missing(arguments.runs), arguments.runs)
         return 0
     counts = Counter(_state(folder) for folder in sorted(arguments.runs.glob("*/")))
     del counts["missing"]
@@ -100,43 +99,24 @@ def status(arguments: Namespace) -> int:
 
 def table(arguments: Namespace) -> int:
     """Compare the levels of a study with its baseline."""
-    cells = _plan(arguments)
-    import pandas
-
-    from ablations.ledger import load
-    from analysis.frames import StudyView
+    cells, command = planned(arguments), same_command("sweep", arguments)
+    frame = results(cells, arguments.runs, command=command)
     from analysis.tables import render, study_table
 
-    study, first = cells.study, cells.cells[0].config
-    ledger = load(arguments.runs, ids=[cell.id for cell in cells.cells])
-    for problem in ledger.problems:
-        print(f"left out: {problem}", file=sys.stderr)
-    if ledger.frame.empty:
-        raise ValueError(
-            f"no results of {cells.name} in {arguments.runs}; run '{_command('sweep', arguments)}'"
-        )
-    view = StudyView(
-        name=cells.name,
-        axes={axis: tuple(dict.fromkeys(levels)) for axis, levels in study.axes.items()},
-        baseline=study.baseline,
-        seeds=study.seeds,
-        metric=arguments.metric or study.metric,
-        split=arguments.split or study.split or first.task.value.test_splits(first.data)[0],
-        expected=pandas.DataFrame(cells.rows()),
-        command=_command("sweep", arguments),
+    view = study_view(
+        cells,
+        metric=arguments.metric,
+        split=arguments.split,
+        command=command,
+        effect=arguments.effect,
     )
-    comparison = study_table(ledger.frame, view)
-    text = render(comparison, format=arguments.format)
-    if arguments.output is None:
-        print(text)
-    else:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text, encoding="utf-8")
+    comparison = study_table(frame, view)
+    put(render(comparison, format=arguments.format), arguments.output)
     if arguments.figures is not None:
         from analysis.figures import save_figures
 
         files = save_figures(
-            comparison, ledger.frame, view, runs_dir=arguments.runs, folder=arguments.figures
+            comparison, frame, view, runs_dir=arguments.runs, folder=arguments.figures
         )
         for file in files:
             print(f"figure: {file}")
@@ -172,7 +152,7 @@ def axes(arguments: Namespace) -> int:
     return 0
 
 
-def _prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
+def prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
     """Read the data, train the vocabularies and refuse what can't work, before a worker starts."""
     configs = [cell.config for cell in cells]
     for config in {config.data: config for config in configs}.values():
@@ -182,11 +162,6 @@ def _prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
     kinds = {(c.data, c.variant, c.design.position, c.dims.max_length): c for c in configs}
     for config in kinds.values():
         make_task_run(config, cache_dir=runs_dir / ".cache")
-
-
-def _plan(arguments: Namespace) -> Plan:
-    changes = located(overrides(arguments))
-    return make_plan(load_study(arguments.study, overrides=changes))
 
 
 def _changes_text(changes: Changes) -> str:
@@ -224,7 +199,7 @@ def _queued(cells: Plan, runs_dir: Path) -> dict[str, str]:
     return Queue(file, name=cells.name).states() if file.exists() else {}
 
 
-def _report_failures(cells: list[Cell], runs_dir: Path) -> int:
+def report_failures(cells: list[Cell], runs_dir: Path) -> int:
     """Name the failed cells with the last line of what went wrong; 1 when there are cells."""
     for cell in cells:
         failures = sorted((runs_dir / cell.id).glob("failure-*.txt"))
@@ -248,11 +223,3 @@ def _cost(cells: Plan, runs_dir: Path) -> str:
 def _duration(seconds: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"about {hours} h {minutes} min" if hours else f"about {minutes} min"
-
-
-def _command(name: str, arguments: Namespace) -> str:
-    words = ["ablate", name, arguments.study]
-    if arguments.runs != Path("runs"):
-        words.append(f"--runs={arguments.runs}")
-    words += [f"--{path}={value}" for path, value in overrides(arguments).items()]
-    return shlex.join(words)

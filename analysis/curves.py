@@ -145,7 +145,7 @@ def curves_figure(curves: pd.DataFrame, *, title: str, label: str) -> "Figure":
     columns = min(PANELS_A_ROW, len(names))
     lines = -(-len(names) // columns)
     with matplotlib.rc_context(SETTINGS):
-        size = (max(4.2, 3.3 * columns), 2.7 * lines + 0.8)
+        size = (max(5.6, 3.3 * columns), 2.7 * lines + 0.8)  # wide enough for its title
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False, sharex=True).flatten()
         for panel, name in zip(panels, names, strict=False):

@@ -76,6 +76,7 @@ class StudyView:
         expected: one row per planned run: `id`, `seed` and every axis (further dotted config
             columns and `changes` may be there).
         command: the command that runs the missing cells; "" means `ablate sweep NAME`.
+        effect: a difference in the metric that matters; a table then says how many seeds show it.
     """
 
     name: str
@@ -86,6 +87,7 @@ class StudyView:
     split: str
     expected: pd.DataFrame
     command: str = ""
+    effect: float | None = None
 
     def baseline_level(self, axis: str) -> Any:
         """The level of `axis` that its other levels are compared with."""
@@ -245,4 +247,5 @@ def _named_splits(records: pd.DataFrame) -> pd.Series:
     if "length" not in records:
         return records["split"]
     lengths = records["length"].map(lambda length: f"@{length:g}", na_action="ignore")
-    return records["split"] + lengths.fillna("")
+    # Of no records at all, the lengths are numbers still.
+    return records["split"] + lengths.astype(object).fillna("").astype(str)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis import statistics
+from analysis.bootstrap import bca_estimate_each
 from analysis.frames import StudyView, metric_of
 from analysis.statistics import Verdict
 
@@ -32,8 +33,10 @@ def judged(drafts: Sequence[Fields], study: StudyView) -> list[Fields]:
 
 
 def _tested(drafts: Sequence[Fields], study: StudyView) -> list[Fields]:
-    """`p`, `p_adjusted`, `detectable` and `verdict` of each comparison of the family."""
-    p_values = statistics.sign_flip_p_each([draft["differences"] for draft in drafts])
+    """`bootstrap`, `p`, `p_adjusted`, `detectable`, `verdict` of each comparison of the family."""
+    differences = [draft["differences"] for draft in drafts]
+    bootstraps = bca_estimate_each(differences)
+    p_values = statistics.sign_flip_p_each(differences)
     adjusted = statistics.holm(p_values)
     critical = statistics.critical_p(p_values)
     higher = metric_of(study.metric).higher_is_better
@@ -50,6 +53,7 @@ def _tested(drafts: Sequence[Fields], study: StudyView) -> list[Fields]:
             verdict = Verdict.diverged if draft["diverged"] else Verdict.missing
         found.append(
             {
+                "bootstrap": bootstraps[index],
                 "p": float(p_values[index]),
                 "p_adjusted": float(adjusted[index]),
                 "detectable": statistics.detectable_effect(

@@ -1,30 +1,37 @@
 """The sentences under a comparison table: what it was measured with and what it can't say."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from analysis import statistics
+from analysis.bootstrap import ENOUGH
 from analysis.frames import ON_PURPOSE, StudyView, has_level, metric_of, planned_levels
-from analysis.statistics import Verdict
+from analysis.statistics import Estimate, Verdict
+
+if TYPE_CHECKING:
+    from analysis.tables import Row
 
 
-def table_notes(
-    cells: pd.DataFrame, study: StudyView, verdicts: Sequence[Verdict | None]
-) -> list[str]:
+def table_notes(cells: pd.DataFrame, study: StudyView, rows: "Sequence[Row]") -> list[str]:
     """The notes of a table, in reading order.
 
     Args:
         cells: from `frames.study_cells`.
         study: the plan.
-        verdicts: of the rows that are compared with the baseline.
+        rows: those that are compared with the baseline.
     """
+    verdicts = [row.verdict for row in rows]
     family = [verdict for verdict in verdicts if verdict is not Verdict.undefined]
     candidates = [
         _baseline(cells, study),
         _method(study, len(family)),
         _contexts(cells, study),
+        _noise(cells, study),
+        _bootstrap(rows),
         _fewest_seeds(family),
+        _seeds_for_effect(rows, study),
         _diverged(cells),
         _undefined(cells, study),
         _unscored(cells, study),
@@ -63,6 +70,67 @@ def _contexts(cells: pd.DataFrame, study: StudyView) -> str:
     return (
         "Each Δ compares runs alike in all other axes, averaged over their levels; n counts seeds."
     )
+
+
+def _noise(cells: pd.DataFrame, study: StudyView) -> str:
+    """The noise floor from the runs at the baseline of every axis."""
+    at_baseline = pd.Series(True, index=cells.index)
+    for axis in study.axes:
+        at_baseline &= has_level(cells, axis, study.baseline_level(axis))
+    floor = statistics.noise_floor(cells.loc[at_baseline, "value"].dropna())
+    if floor.n < 2:
+        return ""
+    digits = metric_of(study.metric).decimals
+    return (
+        f"Noise floor: two runs of the baseline differ by up to {floor.difference:.{digits}f} by "
+        f"their seeds alone, 95% of the time (standard deviation {floor.sd:.{digits}f} "
+        f"[{floor.low:.{digits}f}, {floor.high:.{digits}f}], n = {floor.n})."
+    )
+
+
+def _bootstrap(rows: "Sequence[Row]") -> str:
+    """Where the bootstrap interval says something else of 0 than the t interval."""
+    tried = [row for row in rows if row.difference and row.difference.n > 1]
+    if not tried:
+        return ""
+    other = [
+        f"{row.axis}={row.level} [{row.bootstrap.low:+.4g}, {row.bootstrap.high:+.4g}]"
+        for row in tried
+        if row.bootstrap and row.difference and _holds_0(row.bootstrap) != _holds_0(row.difference)
+    ]
+    agreement = f"it disagrees about 0 in {', '.join(other)}" if other else "it agrees about 0"
+    few = any(row.difference.n < ENOUGH for row in tried if row.difference)
+    narrow = f"; it is too narrow below {ENOUGH} seeds" if other and few else ""
+    return f"Cross-check of Δ by BCa bootstrap (95%, in the CSV): {agreement}{narrow}."
+
+
+def _holds_0(estimate: Estimate) -> bool:
+    return estimate.low <= 0 <= estimate.high
+
+
+def _seeds_for_effect(rows: "Sequence[Row]", study: StudyView) -> str:
+    """How many seeds the asked-for difference takes, at the level of Holm's first step."""
+    if study.effect is None:
+        return ""
+    alpha = statistics.ALPHA / max(len(rows), 1)
+    needed = [
+        f"{row.axis}={row.level} {_seeds_text(study.effect, row.difference.sd, alpha)}"
+        for row in rows
+        if row.difference and row.difference.n > 1
+    ]
+    if not needed:
+        return ""
+    return (
+        f"Seeds that would show |Δ| of {study.effect:g} {statistics.POWER:.0%} of the time, as "
+        f"noisy as these: {', '.join(needed)}."
+    )
+
+
+def _seeds_text(effect: float, sd: float, alpha: float) -> str:
+    try:
+        return str(statistics.seeds_needed(effect, sd, alpha=alpha))
+    except ValueError:
+        return f"over {statistics.MOST_SEEDS:,}"
 
 
 def _fewest_seeds(verdicts: Sequence[Verdict | None]) -> str:

@@ -31,14 +31,14 @@ _STYLES = {
 def markdown(table: Table) -> str:
     """GitHub Markdown: title, headline, table, notes, and the run ids behind every row."""
     header = _header(table)
-    lines = [f"# {_escaped(_title(table))}", "", _escaped(table.headline), ""]
+    lines = [f"# {escaped(_title(table))}", "", escaped(table.headline), ""]
     lines.append("| " + " | ".join(header) + " |")
     lines.append("|" + "|".join(["---:", "---", "---", *["---:"] * (len(header) - 4), "---"]) + "|")
     for number, row in enumerate(table.rows, start=1):
         first, axis, level, *numbers = _texts(table, row, number)
-        cells = [first, _escaped(axis), _escaped(level), *numbers]
+        cells = [first, escaped(axis), escaped(level), *numbers]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += ["", *(f"- {_escaped(note)}" for note in table.notes)]
+    lines += ["", *(f"- {escaped(note)}" for note in table.notes)]
     lines += ["", "Runs behind each row:", "", *(f"- {line}" for line in _run_lines(table)), ""]
     return "\n".join(lines)
 
@@ -82,6 +82,12 @@ def terminal(table: Table) -> str:
     ):
         console.print(Text(line))
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
+
+
+def text_rows(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of a table in words, as all its forms show them."""
+    rows = [_texts(table, row, number) for number, row in enumerate(table.rows, start=1)]
+    return _header(table), rows
 
 
 def _grid(table: Table, left_out: Collection[str], *, stacked: bool = False) -> "Grid":
@@ -142,7 +148,7 @@ def _texts(table: Table, row: Row, number: int) -> list[str]:
         "" if row.is_baseline and not row.axis else str(row.level),
         _estimate(row.mean, decimals, sign="") if row.mean.n else _absent(row),
         "" if row.difference is None else _estimate(row.difference, decimals, sign="+"),
-        "" if row.is_baseline else _p_value(row.p_adjusted),
+        "" if row.is_baseline else p_value(row.p_adjusted),
         f"{row.seeds_compared} of {row.seeds_planned}",
         f"{row.diverged} of {row.finished + row.diverged}",
         *missing,
@@ -168,7 +174,8 @@ def _estimate(estimate: Estimate, decimals: int, *, sign: str) -> str:
     return f"{mean} [{estimate.low:{sign}z.{decimals}f}, {estimate.high:{sign}z.{decimals}f}]"
 
 
-def _p_value(p: float) -> str:
+def p_value(p: float) -> str:
+    """A p-value in three decimals; "-" where there is none."""
     if math.isnan(p):
         return "-"
     return "<0.001" if p < 0.001 else f"{p:.3f}"
@@ -196,7 +203,7 @@ def _run_lines(table: Table, *, most: int | None = None) -> Iterator[str]:
         yield f"row {number}: {', '.join(runs + more)}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that Markdown shows as it is: names come from study files."""
     safe = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
     return re.sub(r"[\\*`\[~]|(?<!\w)_|_(?!\w)", r"\\\g<0>", safe)

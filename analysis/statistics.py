@@ -2,8 +2,8 @@
 
 Everything here works on plain arrays of per-seed numbers. The interval printed in tables is the
 t interval: over 2,000 normal draws it held the truth 95%, 95% and 94% of the time at n = 5, 8 and
-20, the BCa bootstrap (Efron, "Better Bootstrap Confidence Intervals", 1987) 84%, 88% and 92%. The
-bootstrap is there as a cross-check that assumes no distribution, for 20 seeds and more.
+20, the bootstrap of `analysis.bootstrap` 84%, 88% and 92%. `python -m benchmarks.statistics` prints
+these rates and the error rates of whole tables.
 The test is the sign-flip permutation test (Fisher, "The Design of Experiments", 1935): its
 two-sided p cannot fall below 2/2^n, so few seeds can never earn a verdict.
 """
@@ -24,7 +24,7 @@ POWER = 0.8
 EXACT_UP_TO = 12
 """Seeds up to which all 2^n sign flips are enumerated; above it `RANDOM_FLIPS` are drawn."""
 RANDOM_FLIPS = 39_999
-_MOST_SEEDS = 1_000_000
+MOST_SEEDS = 1_000_000
 
 
 class Verdict(Enum):
@@ -50,35 +50,57 @@ class Estimate:
     n: int
 
 
+@dataclass(frozen=True)
+class NoiseFloor:
+    """How far runs of one design are apart when only the seed differs.
+
+    Attributes:
+        sd: standard deviation over the n replicates, with its 95% chi-square interval.
+        low: lower end of that interval.
+        high: upper end of that interval.
+        difference: what two single runs of the same design differ by at most, 95% of the time.
+        n: replicates.
+    """
+
+    sd: float
+    low: float
+    high: float
+    difference: float
+    n: int
+
+
 def t_estimate(values: ArrayLike, *, confidence: float = 1 - ALPHA) -> Estimate:
     """Mean and Student t interval of `values` (n,); the interval is NaN for fewer than two."""
     numbers = np.asarray(values, dtype=float)
-    mean, sd = _moments(numbers)
+    mean, sd = moments(numbers)
     if len(numbers) < 2:
         return Estimate(mean, math.nan, math.nan, sd, len(numbers))
     reach = stats.t.ppf((1 + confidence) / 2, len(numbers) - 1) * sd / math.sqrt(len(numbers))
     return Estimate(mean, mean - reach, mean + reach, sd, len(numbers))
 
 
-def bca_estimate(
-    values: ArrayLike, *, confidence: float = 1 - ALPHA, resamples: int = 9_999, seed: int = 0
-) -> Estimate:
-    """Mean and BCa bootstrap interval of `values` (n,); the interval is NaN for fewer than two."""
+def moments(numbers: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation (n - 1 in the denominator) of (n,); NaN where undefined."""
+    mean = float(numbers.mean()) if len(numbers) else math.nan
+    return mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
+
+
+def noise_floor(values: ArrayLike) -> NoiseFloor:
+    """The noise floor of replicates of one design (n,); NaN for fewer than two.
+
+    `difference` is the two-sided 95% reach of the difference of two further single runs: a Student
+    t quantile with n - 1 degrees of freedom times the standard deviation times sqrt(2).
+    """
     numbers = np.asarray(values, dtype=float)
-    mean, sd = _moments(numbers)
-    if len(numbers) < 2:
-        return Estimate(mean, math.nan, math.nan, sd, len(numbers))
-    if sd == 0:
-        return Estimate(mean, mean, mean, sd, len(numbers))
-    interval = stats.bootstrap(
-        (numbers,),
-        np.mean,
-        confidence_level=confidence,
-        n_resamples=resamples,
-        method="BCa",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Estimate(mean, float(interval.low), float(interval.high), sd, len(numbers))
+    n, sd = len(numbers), moments(numbers)[1]
+    if n < 2:
+        return NoiseFloor(math.nan, math.nan, math.nan, math.nan, n)
+    low, high = (
+        sd * math.sqrt((n - 1) / stats.chi2.ppf(share, n - 1))
+        for share in (1 - ALPHA / 2, ALPHA / 2)
+    )
+    reach = stats.t.ppf(1 - ALPHA / 2, n - 1) * sd * math.sqrt(2)
+    return NoiseFloor(sd, float(low), float(high), float(reach), n)
 
 
 def sign_flip_p(differences: ArrayLike) -> np.ndarray:
@@ -201,8 +223,8 @@ def seeds_needed(effect: float, sd: float, *, alpha: float = ALPHA, power: float
     if sd == 0:
         return low
     size = abs(effect) / sd
-    if _power(size, _MOST_SEEDS, alpha) < power:
-        raise ValueError(f"effect {effect} needs over {_MOST_SEEDS} seeds at sd {sd}; ask for more")
+    if _power(size, MOST_SEEDS, alpha) < power:
+        raise ValueError(f"effect {effect} needs over {MOST_SEEDS} seeds at sd {sd}; ask for more")
     high = low
     while _power(size, high, alpha) < power:
         low, high = high + 1, 2 * high
@@ -215,11 +237,6 @@ def seeds_needed(effect: float, sd: float, *, alpha: float = ALPHA, power: float
 def fewest_seeds(alpha: float = ALPHA) -> int:
     """Fewest seeds with which an exact sign-flip test can reach the two-sided level `alpha`."""
     return max(2, math.ceil(math.log2(2 / alpha) - 1e-12))
-
-
-def _moments(numbers: np.ndarray) -> tuple[float, float]:
-    mean = float(numbers.mean()) if len(numbers) else math.nan
-    return mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
 
 
 @cache

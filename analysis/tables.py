@@ -1,18 +1,10 @@
 """The comparison table of a study as data: one row per level, against the baseline, by seed.
 
-`study_table(frame, study)` takes the ledger's tidy frame and a `StudyView` of the plan::
-
-    expected = pandas.DataFrame(
-        [{"id": c.id, **flatten(c.config), "changes": c.changes} for c in plan.cells]
-    )
-    study = StudyView(name=..., axes=..., baseline=..., seeds=..., metric="bleu",
-                      split="test", expected=expected, command="ablate sweep NAME")
-    print(render(study_table(frame, study), format="terminal"))
-
-It holds for one-factor-at-a-time and for factorial studies: every cell is paired with the planned
-cell that differs from it in the row's axis only, the differences of one seed are averaged over
-contexts, and the seeds are the replicates. Means are over finished runs; diverged ones are counted
-beside them. `Table.frame` is the same table as a DataFrame, for CSV and for drawing.
+`study_table(frame, study)` takes the ledger's tidy frame and a `StudyView` of the plan. It holds
+for one-factor-at-a-time and for factorial studies: every cell is paired with the planned cell that
+differs from it in the row's axis only, the differences of one seed are averaged over contexts, and
+the seeds are the replicates. Means are over finished runs; diverged ones are counted beside them.
+`Table.frame` is the same table as a DataFrame, for CSV and for drawing.
 """
 
 import math
@@ -46,6 +38,7 @@ class Row:
         level: the level; None in that shared row.
         mean: the metric over finished runs, with its t interval over seeds.
         difference: paired difference to the baseline; None in baseline rows.
+        bootstrap: the same with its BCa interval; None in baseline rows.
         p: sign-flip p; NaN without at least one pair.
         p_adjusted: the same after Holm over the table.
         detectable: smallest difference these seeds would show; infinite when none could be shown.
@@ -64,6 +57,7 @@ class Row:
     level: Any
     mean: Estimate
     difference: Estimate | None
+    bootstrap: Estimate | None = None
     p: float = math.nan
     p_adjusted: float = math.nan
     detectable: float = math.nan
@@ -139,7 +133,8 @@ class Table:
         return pd.DataFrame([self._record(row) for row in self.rows])
 
     def _record(self, row: Row) -> dict[str, Any]:
-        difference = row.difference or Estimate(math.nan, math.nan, math.nan, math.nan, 0)
+        nothing = Estimate(math.nan, math.nan, math.nan, math.nan, 0)
+        difference, bootstrap = row.difference or nothing, row.bootstrap or nothing
         fewest, most = row.parameters or (None, None)
         return {
             "study": self.study,
@@ -156,6 +151,8 @@ class Table:
             "difference_low": difference.low,
             "difference_high": difference.high,
             "difference_sd": difference.sd,
+            "difference_bca_low": bootstrap.low,
+            "difference_bca_high": bootstrap.high,
             "p": row.p,
             "p_holm": row.p_adjusted,
             "detectable": row.detectable,
@@ -202,7 +199,7 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
         planned=len(cells),
         missing=tuple(cells.loc[cells["status"] == "missing", "id"]),
         fill_command=study.fill_command,
-        notes=tuple(table_notes(cells, study, [row.verdict for row in rows])),
+        notes=tuple(table_notes(cells, study, rows)),
     )
 
 

@@ -21,6 +21,9 @@ MAY_IMPORT = {
     "analysis": ("analysis", "ablations.ledger", "ablations.config"),
     "ablations/commands.py": ROOMS,  # where every room meets
     "ablations/figure_commands.py": ROOMS,
+    "ablations/analysis_commands.py": ROOMS,
+    "ablations/claim_commands.py": ROOMS,
+    "ablations/report_commands.py": ROOMS,
 }
 HARNESS_LIBRARIES = ("wandb", "optuna", "jsonargparse", "datasets")
 # design.py holds the constraints between levels, not forward code.

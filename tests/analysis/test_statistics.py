@@ -7,6 +7,7 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis import statistics
+from analysis.bootstrap import bca_estimate
 from analysis.statistics import Verdict
 
 DIFFERENCES = np.array([1.0, 2.0, 1.5, -0.5, 1.0])
@@ -29,7 +30,7 @@ def test_t_estimate_matches_statsmodels():
     assert (estimate.low, estimate.high) == pytest.approx(expected, abs=1e-8)
 
 
-@pytest.mark.parametrize("estimator", [statistics.t_estimate, statistics.bca_estimate])
+@pytest.mark.parametrize("estimator", [statistics.t_estimate, bca_estimate])
 def test_estimates_of_few_or_equal_numbers(estimator):
     assert math.isnan(estimator([]).mean)
     one = estimator([3.0])
@@ -46,22 +47,6 @@ def test_t_interval_covers_the_truth_93_to_97_times_in_100(n):
     estimates = [statistics.t_estimate(draw) for draw in draws]
     covered = np.mean([estimate.low <= 0.7 <= estimate.high for estimate in estimates])
     assert 0.93 <= covered <= 0.97
-
-
-def test_bca_interval_covers_nearly_as_often_with_many_seeds():
-    draws = np.random.default_rng(0).normal(0.7, 0.4, size=(400, 20))
-    estimates = [statistics.bca_estimate(draw, resamples=999) for draw in draws]
-    covered = np.mean([estimate.low <= 0.7 <= estimate.high for estimate in estimates])
-    assert 0.90 <= covered <= 0.97
-
-
-def test_bca_interval_is_the_same_every_time_and_near_the_t_interval():
-    numbers = np.random.default_rng(2).normal(size=30)
-    first, again = statistics.bca_estimate(numbers), statistics.bca_estimate(numbers)
-    assert first == again
-    student = statistics.t_estimate(numbers)
-    assert first.low == pytest.approx(student.low, abs=0.05)
-    assert first.high == pytest.approx(student.high, abs=0.05)
 
 
 def test_sign_flip_p_by_hand():
@@ -154,6 +139,24 @@ def test_family_wise_error_of_twelve_levels_without_effect_is_at_most_five_perce
     candidates = p_values[p_values.min(axis=1) <= 0.008]
     verdicts = sum((statistics.holm(row) <= 0.05).any() for row in candidates)
     assert 0 < verdicts / len(p_values) <= 0.05
+
+
+def test_noise_floor_by_hand():
+    floor = statistics.noise_floor([30.0, 31.0, 29.0, 30.0, 30.0])
+    # Variance .5; chi2(.975, 4) = 11.143287, chi2(.025, 4) = .484419; t(.975, 4) = 2.776445.
+    assert floor.sd == pytest.approx(math.sqrt(0.5), abs=1e-8)
+    assert (floor.low, floor.high) == pytest.approx(
+        (math.sqrt(2 / 11.143286782), math.sqrt(2 / 0.4844185571)), abs=1e-8
+    )
+    assert floor.difference == pytest.approx(2.7764451051977987, abs=1e-8)
+    assert math.isnan(statistics.noise_floor([3.0]).difference)
+
+
+@pytest.mark.parametrize("n", [5, 8, 20])
+def test_two_further_runs_are_within_the_noise_floor_95_times_in_100(n):
+    draws = np.random.default_rng(n).normal(30, 0.5, size=(2000, n + 2))
+    inside = [abs(row[0] - row[1]) <= statistics.noise_floor(row[2:]).difference for row in draws]
+    assert 0.93 <= np.mean(inside) <= 0.97
 
 
 def test_detectable_effect_matches_statsmodels_and_scales_with_the_noise():

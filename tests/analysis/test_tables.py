@@ -2,6 +2,7 @@ import math
 
 import pandas as pd
 import pytest
+from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis import statistics
 from analysis.statistics import Verdict
@@ -248,3 +249,39 @@ def test_a_budget_axis_is_noted():
     expected = one_factor_cells(axes, [1, 2])
     table = study_table(ledger_frame(expected, planted({})), view(expected, axes))
     assert "Budget or data differ by design along budget.max_steps." in table.notes
+
+
+def test_the_interval_and_its_p_are_those_of_statsmodels_on_a_fixed_frame():
+    expected = one_factor_cells(AXES, list(range(1, 10)))
+    frame = ledger_frame(expected, planted({ROPE: 0.2}, noise=0.3))
+    row = by_level(study_table(frame, view(expected)))[ROPE]
+    scores = frame[frame["metric"] == "bleu"].set_index("run")["value"]
+    paired = DescrStatsW(
+        scores[list(row.runs)].to_numpy() - scores[list(row.baseline_runs)].to_numpy()
+    )
+    assert (row.difference.low, row.difference.high) == pytest.approx(
+        paired.tconfint_mean(), abs=1e-8
+    )
+    assert row.difference.sd == pytest.approx(paired.std_mean * 3, abs=1e-8)
+
+
+def test_the_noise_floor_and_the_bootstrap_stand_in_the_notes(small_study):
+    frame, study = small_study
+    table = study_table(frame, study)
+    values = frame[(frame["metric"] == "bleu") & frame["run"].isin(table.rows[0].runs)]["value"]
+    reach = statistics.noise_floor(values).difference
+    assert any(f"differ by up to {reach:.2f} by their seeds" in note for note in table.notes)
+    assert "Cross-check of Δ by BCa bootstrap (95%, in the CSV): it agrees about 0." in table.notes
+    line = table.frame.loc[table.frame["level"] == "post"].iloc[0]
+    assert line["difference_bca_low"] < -2 < line["difference_bca_high"]
+
+
+def test_an_effect_that_matters_is_given_the_seeds_that_show_it(small_study):
+    frame, study = small_study
+    table = study_table(frame, view(study.expected, effect=0.1))
+    row = by_level(table)[HEADS]
+    needed = statistics.seeds_needed(0.1, row.difference.sd, alpha=0.05 / 4)
+    (note,) = [note for note in table.notes if note.startswith("Seeds that would show")]
+    assert f"dims.n_heads=8 {needed}" in note
+    tiny = study_table(frame, view(study.expected, effect=1e-6))
+    assert any("dims.n_heads=8 over 1,000,000" in note for note in tiny.notes)

@@ -1,0 +1,124 @@
+"""What the commands that look at a study as a whole do: effects."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.arguments import planned, same_command
+from ablations.config import RunConfig, flatten
+from ablations.identity import LOCATION_PATHS
+from ablations.plan import Plan, make_plan
+from ablations.study import load_study
+from ablations.tasks import Task
+
+if TYPE_CHECKING:
+    import pandas
+
+    from analysis.frames import StudyView
+
+
+def study_view(
+    cells: Plan,
+    *,
+    metric: str | None = None,
+    split: str | None = None,
+    command: str = "",
+    effect: float | None = None,
+) -> "StudyView":
+    """What the analysis needs to know of a plan.
+
+    Args:
+        cells: the plan.
+        metric: another metric than the study's.
+        split: another split than the study's, or the first test split of its data.
+        command: the command that runs what is missing.
+        effect: a difference that matters.
+    """
+    import pandas
+
+    from analysis.frames import StudyView
+
+    study, first = cells.study, cells.cells[0].config
+    return StudyView(
+        name=cells.name,
+        axes={axis: tuple(dict.fromkeys(levels)) for axis, levels in study.axes.items()},
+        baseline=study.baseline,
+        seeds=study.seeds,
+        metric=metric or study.metric,
+        split=split or study.split or first.task.value.test_splits(first.data)[0],
+        expected=pandas.DataFrame(cells.rows()),
+        command=command,
+        effect=effect,
+    )
+
+
+def results(cells: Plan, runs_dir: Path, *, command: str) -> "pandas.DataFrame":
+    """The records of a plan; those that can't be read are named.
+
+    Raises:
+        ValueError: there is none.
+    """
+    from ablations.ledger import load
+
+    ledger = load(runs_dir, ids=[cell.id for cell in cells.cells])
+    for problem in ledger.problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    if ledger.frame.empty:
+        raise ValueError(f"no results of {cells.name} in {runs_dir}; run '{command}'")
+    return ledger.frame
+
+
+def recorded_plan(name: str, frame: "pandas.DataFrame") -> Plan:
+    """The plan of a study on the data that the records name, without reading data.
+
+    Where no record has the study's data, no run of it is there either, and ids match nothing.
+    """
+    return make_plan(load_study(name), data_fingerprint=_recorded_fingerprint(frame))
+
+
+def _recorded_fingerprint(frame: "pandas.DataFrame") -> Callable[[Any], str]:
+    """What identifies the data of a config, as most records of that config say."""
+
+    def find(data: Any) -> str:
+        kind = next(task for task in Task if isinstance(data, task.value.data))
+        config = RunConfig(task=kind, data=data, variant=kind.value.variant())
+        wanted = {
+            path: value
+            for path, value in flatten(config).items()
+            if path == "task" or (path.startswith("data.") and path not in LOCATION_PATHS)
+        }
+        if not wanted.keys() <= set(frame.columns):
+            return ""
+        same = frame[(frame[list(wanted)] == list(wanted.values())).all(axis=1)]
+        runs = same.drop_duplicates("run")["data_fingerprint"].value_counts()
+        return str(runs.index[0]) if len(runs) else ""
+
+    return find
+
+
+def put(text: str, output: Path | None) -> None:
+    """Print a text, or write it to a file."""
+    if output is None:
+        print(text)
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(text, encoding="utf-8")
+
+
+def effects(arguments: Namespace) -> int:
+    """Main effects and interactions of a factorial study."""
+    cells, command = planned(arguments), same_command("sweep", arguments)
+    frame = results(cells, arguments.runs, command=command)
+    view = study_view(cells, metric=arguments.metric, split=arguments.split, command=command)
+    from analysis.effects import study_effects
+    from analysis.effects_rendering import render
+
+    found = study_effects(frame, view)
+    put(render(found, format=arguments.format), arguments.output)
+    if arguments.figures is not None:
+        from analysis.interaction_plots import save_interactions
+
+        print(f"figure: {save_interactions(found, folder=arguments.figures)}")
+    return 0

@@ -1,0 +1,170 @@
+"""The arguments that each command of `ablate` takes, besides the flags of a config."""
+
+import argparse
+from pathlib import Path
+
+
+def _runs_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the runs (runs)")
+
+
+def study(parser: argparse.ArgumentParser) -> None:
+    """A study and the folder of its runs."""
+    parser.add_argument("study", help="a study file, or the name of a shipped study")
+    _runs_flag(parser)
+
+
+def run(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate run`."""
+    _config_files(parser)
+    _runs_flag(parser)
+    _no_wandb(parser)
+
+
+def check(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate check`."""
+    _config_files(parser)
+    parser.add_argument("--only", default="", metavar="IDS", help="such as A5,P3 (all checks)")
+    _format_flag(parser)
+
+
+def attention(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate attention`."""
+    parser.add_argument("run", metavar="RUN", help="the id of a finished run")
+    _runs_flag(parser)
+    parser.add_argument("--split", default="", help="a test split, such as test@16 (the first)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--example", type=_index, default=0, help="its place in the split, from 0 (0)"
+    )
+    which.add_argument("--text", help="a sentence to translate and look at instead")
+    parser.add_argument("--channel", default="", help="of a series (the first)")
+    parser.add_argument(
+        "--data.path", metavar="FOLDER", default=argparse.SUPPRESS, help="where the data lie now"
+    )
+    _output_folder(parser)
+
+
+def positions(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate positions`."""
+    parser.add_argument(
+        "run", metavar="RUN", nargs="?", help="the id of a finished run (the design of the flags)"
+    )
+    _runs_flag(parser)
+    _config_files(parser)
+    _output_folder(parser)
+
+
+def _output_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FOLDER", help="where figures and data go"
+    )
+
+
+def claims(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate claims`."""
+    actions = ("list", "show", "run")
+    parser.add_argument("action", nargs="?", choices=actions, default="list", help="(list)")
+    parser.add_argument("id", nargs="?", default="", help="a claim to show or run, such as A5")
+    _runs_flag(parser)
+    parser.add_argument("--data.path", dest="data_path", help="folder of the data it needs")
+    parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+    _no_wandb(parser)
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+
+
+def report(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate report`."""
+    parser.add_argument("studies", nargs="*", help="studies (all that have a run in the folder)")
+    _runs_flag(parser)
+    parser.add_argument(
+        "--output", type=Path, default=Path("report.html"), help="the page (report.html)"
+    )
+
+
+def _config_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="YAML or JSON, dotted or nested names; later files win, and flags win over files",
+    )
+
+
+def _no_wandb(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-wandb", action="store_true", help="no Weights & Biases (offline without a key)"
+    )
+
+
+def sweep(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate sweep`."""
+    study(parser)
+    _no_wandb(parser)
+    parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+
+
+def status(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate status`."""
+    parser.add_argument("study", nargs="?", help="a study file, or the name of a shipped study")
+    _runs_flag(parser)
+
+
+def table(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate table`."""
+    study(parser)
+    parser.add_argument("--metric", help="the metric shown (the study's)")
+    parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
+    parser.add_argument(
+        "--effect", type=_difference, help="a difference that matters; says how many seeds show it"
+    )
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+    parser.add_argument(
+        "--figures", type=Path, metavar="FOLDER", help="draw effects and learning curves there"
+    )
+
+
+def effects(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate effects`."""
+    study(parser)
+    parser.add_argument("--metric", help="the metric shown (the study's)")
+    parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
+
+
+def _format_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
+    )
+
+
+def nothing(parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def _difference(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < abs(number) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number other than 0")
+    return number
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
