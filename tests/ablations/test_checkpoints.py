@@ -1,0 +1,242 @@
+"""Killed anywhere, gone on from the last checkpoint: the same run, bit by bit."""
+
+import csv
+import io
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ablations import run as run_module
+from ablations.checkpoints import CheckpointFile, Checkpoints, random_state, set_random_state
+from ablations.config import RunConfig, config_from_flat
+from ablations.run import checkpoint_seconds, run_cell
+from lightning_modules.forecasting import ForecastingModule
+from lightning_modules.supervised import TokenModule
+
+SMALL = {
+    "dims.d_model": 8,
+    "dims.n_heads": 2,
+    "dims.d_ff": 8,
+    "dims.n_encoder_layers": 1,
+    "dims.n_decoder_layers": 1,
+    "dims.dropout": 0.2,
+    "optim.warmup_steps": 4,
+    "optim.accumulate": 2,
+    "optim.average_last": 0.5,
+    "budget.max_steps": 16,
+    "budget.validate_every": 3,
+}
+TASKS: dict[str, dict[str, Any]] = {
+    "translation": {
+        "data.vocabulary_size": 200,
+        "data.n_train": 60,
+        "data.n_test": 4,
+        "data.tokens_per_batch": 192,
+    },
+    "sequences": {
+        "data.n_train": 50,
+        "data.n_eval": 8,
+        "data.batch_size": 10,
+        "data.eval_lengths": "1x",
+    },
+    "forecasting": {"data.n_hours": 800, "data.lookback": 48, "data.batch_size": 120},
+}
+MODULES = (TokenModule, ForecastingModule)
+Seen = dict[int, tuple[list[int], float]]  # rows and rate, by the micro-batch of the whole run
+
+
+class Killed(BaseException):
+    """Nothing in a run catches it."""
+
+
+def config_of(task: str, **changes: Any) -> RunConfig:
+    named = {path.replace("__", "."): value for path, value in changes.items()}
+    return config_from_flat({"task": task, **SMALL, **TASKS[task], **named})
+
+
+def run(config: RunConfig, folder: Path) -> dict[str, Any]:
+    return run_cell(config, runs_dir=folder, cache_dir=folder.parent / ".cache")
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Seen]:
+    """Watches every micro-batch, of this and later runs; kills the run in one of them."""
+
+    def watch(kill_at: int | None = None) -> Seen:
+        seen: Seen = {}
+
+        def wrap(step: Callable[..., Any]) -> Callable[..., Any]:
+            def training_step(self: Any, batch: Any, batch_index: int) -> Any:
+                number = self.trainer.fit_loop.total_batch_idx
+                seen[number] = (
+                    batch.indices.tolist(),
+                    self.trainer.optimizers[0].param_groups[0]["lr"],
+                )
+                if number == kill_at:
+                    raise Killed
+                return step(self, batch, batch_index)
+
+            return training_step
+
+        for module, step in STEPS.items():
+            monkeypatch.setattr(module, "training_step", wrap(step))
+        return seen
+
+    return watch
+
+
+STEPS = {module: module.training_step for module in MODULES}
+
+
+def weights(result: dict[str, Any], folder: Path) -> dict[str, torch.Tensor]:
+    content = torch.load(folder / result["id"] / "weights.pt", weights_only=True)
+    return content["state_dict"]
+
+
+def curve(result: dict[str, Any], folder: Path) -> list[dict[str, str]]:
+    with (folder / result["id"] / "learning_curve.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def untimed(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def assert_the_same(one: tuple[dict[str, Any], Path], two: tuple[dict[str, Any], Path]) -> None:
+    before, after = weights(*one), weights(*two)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert untimed(curve(*one)) == untimed(curve(*two))
+    for name in ("metrics", "steps", "target_tokens", "status"):
+        assert one[0][name] == two[0][name]
+
+
+@pytest.mark.parametrize(
+    ("task", "every"), [("translation", 3), ("sequences", 2), ("forecasting", 1)]
+)
+def test_killed_five_times_it_is_the_same_run(
+    task: str, every: int, tmp_path: Path, watched: Callable[..., Seen], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(
+        Checkpoints, "_is_due", lambda self, trainer: trainer.global_step % every == 0
+    )
+    config = config_of(task)
+    seen = watched()
+    undisturbed = run(config, tmp_path / "undisturbed")
+    assert len(seen) > 24  # over some epochs, each of which may end with half an update
+    trace: Seen = {}
+    for kill_at in sorted(random.Random(f"{task}/{every}").sample(range(1, len(seen)), 5)):
+        part = watched(kill_at)
+        with pytest.raises(Killed):
+            run(config, tmp_path / "killed")
+        trace |= part
+    last = watched()
+    result = run(config, tmp_path / "killed")
+    assert len(last) < len(seen)
+    assert trace | last == seen
+    assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "killed"))
+    assert (undisturbed["resumed"], result["resumed"]) == (0, 5)
+    assert not (tmp_path / "killed" / result["id"] / "checkpoint.pt").exists()
+
+
+def test_the_seconds_of_a_run_add_up(tmp_path: Path, watched: Callable[..., Seen]) -> None:
+    config = config_of("sequences")
+    watched(20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATIONS_CHECKPOINT_SECONDS", "0")
+        with pytest.raises(Killed):
+            run(config, tmp_path)
+    [file] = tmp_path.glob("*/checkpoint.pt")
+    kept = read(file)["callbacks"]["LearningCurve"]
+    watched()
+    result = run(config, tmp_path)
+    seconds = [float(row["seconds"]) for row in curve(result, tmp_path)]
+    assert seconds == sorted(seconds)
+    assert result["seconds"]["train"] > kept["seconds"] > 0
+    assert result["seconds"]["total"] > result["seconds"]["train"]
+
+
+def read(file: Path) -> dict[str, Any]:
+    saved = file.read_bytes().partition(b"\n")[2]
+    return torch.load(io.BytesIO(saved), weights_only=True)["checkpoint"]
+
+
+def cut_off(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def flip_a_bit(content: bytes) -> bytes:
+    return content[:-500] + bytes([content[-500] ^ 1]) + content[-499:]
+
+
+def test_a_useless_checkpoint_is_named_and_the_run_starts_over(
+    tmp_path: Path,
+    watched: Callable[..., Seen],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = config_of("sequences", budget__max_steps=4)
+    monkeypatch.setenv("ABLATIONS_CHECKPOINT_SECONDS", "0")
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "code_version", lambda: "older")
+        watched(5)
+        with pytest.raises(Killed):
+            run(config, tmp_path)
+    [file] = tmp_path.glob("*/checkpoint.pt")
+    seen = watched()
+    result = run(config, tmp_path)
+    assert (min(seen), result["resumed"], result["status"]) == (0, 0, "finished")
+    [line] = caplog.messages
+    assert f"{file} is ignored, the run starts over: its code is older, here it is" in line
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [cut_off, flip_a_bit, lambda _: b"", lambda _: b"of another program\n"],
+    ids=["cut off", "flipped bit", "empty", "foreign"],
+)
+def test_a_damaged_checkpoint_is_none(
+    damage: Callable[[bytes], bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = CheckpointFile(tmp_path / "checkpoint.pt", owner={})
+    file.save_checkpoint({"weights": torch.ones(1000)}, file.path)
+    file.path.write_bytes(damage(file.path.read_bytes()))
+    assert file.find() is None
+    [line] = caplog.messages
+    assert f"{file.path} is ignored, the run starts over: it is damaged" in line
+
+
+def test_a_checkpoint_of_another_run_is_none_of_this_one(tmp_path: Path, caplog: Any) -> None:
+    path = tmp_path / "checkpoint.pt"
+    CheckpointFile(path, owner={"run": "a", "code": "1"}).save_checkpoint({}, path)
+    assert CheckpointFile(path, owner={"run": "a", "code": "1"}).find() == {}
+    assert CheckpointFile(path, owner={"run": "b", "code": "1"}).find() is None
+    assert "its run is a, here it is b" in caplog.text
+
+
+def test_every_generator_comes_back() -> None:
+    def draw() -> list[float]:
+        return [random.random(), float(np.random.rand()), float(torch.rand(1)), np.random.randn()]
+
+    draw()
+    state = random_state()
+    drawn = draw()
+    assert draw() != drawn
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    set_random_state(torch.load(buffer, weights_only=True))
+    assert draw() == drawn
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan"])
+def test_a_time_between_checkpoints_that_is_none_is_refused(text: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ABLATIONS_CHECKPOINT_SECONDS", text)
+    with pytest.raises(ValueError, match=f"ABLATIONS_CHECKPOINT_SECONDS is '{text}'; it must be"):
+        checkpoint_seconds()
