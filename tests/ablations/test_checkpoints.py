@@ -2,7 +2,10 @@
 
 import csv
 import io
+import multiprocessing
+import os
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from ablations import run as run_module
 from ablations.checkpoints import CheckpointFile, Checkpoints, random_state, set_random_state
 from ablations.config import RunConfig, config_from_flat
 from ablations.run import checkpoint_seconds, run_cell
+from ablations.stopping import Stop
 from lightning_modules.forecasting import ForecastingModule
 from lightning_modules.supervised import TokenModule
 
@@ -46,6 +50,7 @@ TASKS: dict[str, dict[str, Any]] = {
     },
     "forecasting": {"data.n_hours": 800, "data.lookback": 48, "data.batch_size": 120},
 }
+fork = multiprocessing.get_context("fork")  # a new process would import torch once more
 MODULES = (TokenModule, ForecastingModule)
 Seen = dict[int, tuple[list[int], float]]  # rows and rate, by the micro-batch of the whole run
 
@@ -59,15 +64,19 @@ def config_of(task: str, **changes: Any) -> RunConfig:
     return config_from_flat({"task": task, **SMALL, **TASKS[task], **named})
 
 
-def run(config: RunConfig, folder: Path) -> dict[str, Any]:
-    return run_cell(config, runs_dir=folder, cache_dir=folder.parent / ".cache")
+def run(config: RunConfig, folder: Path, **options: Any) -> dict[str, Any]:
+    return run_cell(config, runs_dir=folder, cache_dir=folder.parent / ".cache", **options)
+
+
+def die() -> None:
+    raise Killed
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Seen]:
     """Watches every micro-batch, of this and later runs; kills the run in one of them."""
 
-    def watch(kill_at: int | None = None) -> Seen:
+    def watch(kill_at: int | None = None, kill: Callable[[], None] = die) -> Seen:
         seen: Seen = {}
 
         def wrap(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,7 +87,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Seen]:
                     self.trainer.optimizers[0].param_groups[0]["lr"],
                 )
                 if number == kill_at:
-                    raise Killed
+                    kill()
                 return step(self, batch, batch_index)
 
             return training_step
@@ -142,6 +151,60 @@ def test_killed_five_times_it_is_the_same_run(
     assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "killed"))
     assert (undisturbed["resumed"], result["resumed"]) == (0, 5)
     assert not (tmp_path / "killed" / result["id"] / "checkpoint.pt").exists()
+
+
+def test_a_run_that_is_asked_to_stop_loses_no_update(
+    tmp_path: Path, watched: Callable[..., Seen]
+) -> None:
+    config, stop = config_of("sequences"), Stop()
+    seen = watched()
+    undisturbed = run(config, tmp_path / "undisturbed")
+    first = watched(kill_at=12, kill=stop.ask)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "stopped", stop=stop)
+    assert max(first) == 13  # an update has two micro-batches
+    last = watched()
+    result = run(config, tmp_path / "stopped")
+    assert first.keys().isdisjoint(last)
+    assert first | last == seen
+    assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "stopped"))
+
+
+def test_a_run_that_is_asked_to_stop_while_it_is_evaluated_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Stop()
+    monkeypatch.setattr(TokenModule, "on_test_start", lambda _: stop.ask())
+    assert run(config_of("sequences"), tmp_path, stop=stop)["status"] == "finished"
+    assert stop.asked
+
+
+def test_sigterm_ends_a_run_at_an_update_too(tmp_path: Path, watched: Callable[..., Seen]) -> None:
+    config = config_of("sequences")
+    seen = watched(kill_at=12, kill=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with Stop() as stop, pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path, stop=stop)
+    assert max(seen) == 13
+    assert len(list(tmp_path.glob("*/checkpoint.pt"))) == 1
+
+
+def test_kill_9_costs_nothing_but_time(tmp_path: Path, watched: Callable[..., Seen]) -> None:
+    config = config_of("translation")
+    undisturbed = run(config, tmp_path / "undisturbed")
+    for kill_at in (9, 16, 25):
+        watched(kill_at=kill_at, kill=lambda: os.kill(os.getpid(), signal.SIGKILL))
+        process = fork.Process(target=run, args=(config, tmp_path / "killed"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ABLATIONS_CHECKPOINT_SECONDS", "0")
+            process.start()
+            process.join()
+        assert process.exitcode == -signal.SIGKILL
+    last = watched()
+    result = run(config, tmp_path / "killed")
+    assert min(last) == 24
+    assert result["resumed"] == 3
+    assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "killed"))
+    assert list(tmp_path.glob("killed/*/.checkpoint*")) == []
 
 
 def test_the_seconds_of_a_run_add_up(tmp_path: Path, watched: Callable[..., Seen]) -> None:
