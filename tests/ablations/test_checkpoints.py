@@ -10,14 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from ablations import run as run_module
-from ablations.checkpoints import CheckpointFile, Checkpoints, random_state, set_random_state
+from ablations.checkpoints import Checkpoints
 from ablations.config import RunConfig, config_from_flat
-from ablations.run import checkpoint_seconds, run_cell
+from ablations.run import run_cell
 from ablations.stopping import Stop
 from lightning_modules.forecasting import ForecastingModule
 from lightning_modules.supervised import TokenModule
@@ -189,9 +188,9 @@ def test_sigterm_ends_a_run_at_an_update_too(tmp_path: Path, watched: Callable[.
 
 
 def test_kill_9_costs_nothing_but_time(tmp_path: Path, watched: Callable[..., Seen]) -> None:
-    config = config_of("translation")
+    config = config_of("sequences")
     undisturbed = run(config, tmp_path / "undisturbed")
-    for kill_at in (9, 16, 25):
+    for kill_at in (9, 22):
         watched(kill_at=kill_at, kill=lambda: os.kill(os.getpid(), signal.SIGKILL))
         process = fork.Process(target=run, args=(config, tmp_path / "killed"))
         with pytest.MonkeyPatch.context() as patch:
@@ -201,8 +200,8 @@ def test_kill_9_costs_nothing_but_time(tmp_path: Path, watched: Callable[..., Se
         assert process.exitcode == -signal.SIGKILL
     last = watched()
     result = run(config, tmp_path / "killed")
-    assert min(last) == 24
-    assert result["resumed"] == 3
+    assert min(last) in (21, 22)  # an update may end with the epoch
+    assert result["resumed"] == 2
     assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "killed"))
     assert list(tmp_path.glob("killed/*/.checkpoint*")) == []
 
@@ -229,14 +228,6 @@ def read(file: Path) -> dict[str, Any]:
     return torch.load(io.BytesIO(saved), weights_only=True)["checkpoint"]
 
 
-def cut_off(content: bytes) -> bytes:
-    return content[: len(content) // 2]
-
-
-def flip_a_bit(content: bytes) -> bytes:
-    return content[:-500] + bytes([content[-500] ^ 1]) + content[-499:]
-
-
 def test_a_useless_checkpoint_is_named_and_the_run_starts_over(
     tmp_path: Path,
     watched: Callable[..., Seen],
@@ -257,49 +248,3 @@ def test_a_useless_checkpoint_is_named_and_the_run_starts_over(
     [line] = caplog.messages
     assert f"{file} is ignored, the run starts over: its code is older, here it is" in line
     assert not file.exists()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [cut_off, flip_a_bit, lambda _: b"", lambda _: b"of another program\n"],
-    ids=["cut off", "flipped bit", "empty", "foreign"],
-)
-def test_a_damaged_checkpoint_is_none(
-    damage: Callable[[bytes], bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = CheckpointFile(tmp_path / "checkpoint.pt", owner={})
-    file.save_checkpoint({"weights": torch.ones(1000)}, file.path)
-    file.path.write_bytes(damage(file.path.read_bytes()))
-    assert file.find() is None
-    [line] = caplog.messages
-    assert f"{file.path} is ignored, the run starts over: it is damaged" in line
-
-
-def test_a_checkpoint_of_another_run_is_none_of_this_one(tmp_path: Path, caplog: Any) -> None:
-    path = tmp_path / "checkpoint.pt"
-    CheckpointFile(path, owner={"run": "a", "code": "1"}).save_checkpoint({}, path)
-    assert CheckpointFile(path, owner={"run": "a", "code": "1"}).find() == {}
-    assert CheckpointFile(path, owner={"run": "b", "code": "1"}).find() is None
-    assert "its run is a, here it is b" in caplog.text
-
-
-def test_every_generator_comes_back() -> None:
-    def draw() -> list[float]:
-        return [random.random(), float(np.random.rand()), float(torch.rand(1)), np.random.randn()]
-
-    draw()
-    state = random_state()
-    drawn = draw()
-    assert draw() != drawn
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    set_random_state(torch.load(buffer, weights_only=True))
-    assert draw() == drawn
-
-
-@pytest.mark.parametrize("text", ["soon", "-1", "nan"])
-def test_a_time_between_checkpoints_that_is_none_is_refused(text: str, monkeypatch: Any) -> None:
-    monkeypatch.setenv("ABLATIONS_CHECKPOINT_SECONDS", text)
-    with pytest.raises(ValueError, match=f"ABLATIONS_CHECKPOINT_SECONDS is '{text}'; it must be"):
-        checkpoint_seconds()
