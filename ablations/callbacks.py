@@ -96,8 +96,9 @@ class LearningCurve(Callback):
         self._validation_started = 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start the clock."""
-        self._started = time.perf_counter()
+        """Start the clock, or go on where it stood."""
+        self._started = time.perf_counter() - self.seconds - self.validation_seconds
+        self.losses = [loss.to(pl_module.device) for loss in self.losses]
 
     def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
         """Note the rate of the coming update: afterwards the schedule has moved on."""
@@ -131,6 +132,21 @@ class LearningCurve(Callback):
         if trainer.global_step > self._last_step():
             self._add_row(trainer)
         self.save()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The curve so far, for a checkpoint."""
+        self._read_clock()
+        return {
+            "rows": [dict(row) for row in self.rows],
+            "losses": list(self.losses),
+            "n_targets": int(self.n_targets),
+            "seconds": self.seconds,
+            "validation_seconds": self.validation_seconds,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the curve of a checkpoint."""
+        vars(self).update(state_dict)
 
     def save(self) -> None:
         """Write the curve."""

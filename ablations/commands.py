@@ -19,16 +19,20 @@ def run(arguments: Namespace) -> int:
     config.task.value.validate(config.data)
     from ablations.progress import measured_on
     from ablations.run import run_cell
+    from ablations.stopping import Stop
     from ablations.tracking import Tracker
 
-    result = run_cell(
-        config,
-        runs_dir=arguments.runs,
-        cache_dir=arguments.runs / ".cache",
-        tracker=Tracker(arguments.runs, enabled=not arguments.no_wandb),
-        progress=sys.stderr.isatty(),
-    )
-    print(f"{result['id']}  {result['status']}  {arguments.runs / result['id'] / 'result.json'}")
+    runs, tracker = arguments.runs, Tracker(arguments.runs, enabled=not arguments.no_wandb)
+    with Stop("stopping with a checkpoint after this update; Ctrl-C again stops now") as stop:
+        result = run_cell(
+            config,
+            runs_dir=runs,
+            cache_dir=runs / ".cache",
+            tracker=tracker,
+            progress=sys.stderr.isatty(),
+            stop=stop,
+        )
+    print(f"{result['id']}  {result['status']}  {runs / result['id'] / 'result.json'}")
     for row in result["metrics"]:
         print(
             f"  {measured_on(row):<20} {row['metric']:<26} {row['value']:<12.6g} {row['signature']}"

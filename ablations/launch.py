@@ -1,6 +1,7 @@
 """Worker processes on this machine, from start to end."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,11 +11,15 @@ from pathlib import Path
 from ablations.plan import Cell
 from ablations.progress import Progress
 from ablations.queue import Queue
-from ablations.worker import RENEW, queue_file
+from ablations.stopping import Stop
+from ablations.worker import LEFT, RENEW, SUSPICIOUS, queue_file
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 2.0  # between two looks at the queue, which cost more than those at the processes
-STOP_SECONDS = 10
+STOPPING = (
+    "stopping: each worker ends its update, keeps a checkpoint and gives its cell back; what is "
+    "being evaluated is finished; nothing is lost. Ctrl-C again stops now: checkpoints stay."
+)
 
 
 def launch(
@@ -23,8 +28,8 @@ def launch(
     """Run cells in worker processes, until each has a result or has failed for good.
 
     A worker that dies is named and not replaced; its cell goes back to the others. What is left
-    when all have died is run by the same call again. Ctrl-C stops the workers and gives their
-    cells back.
+    when all have died is run by the same call again. Ctrl-C or SIGTERM lets the workers keep a
+    checkpoint and give their cells back; a second Ctrl-C ends them at once.
 
     Args:
         cells: those without a result.
@@ -32,6 +37,9 @@ def launch(
         runs_dir: the folder of the runs.
         workers: processes; each gets its share of the cores, and a GPU where there are any.
         wandb: whether the runs are logged to Weights & Biases, too.
+
+    Raises:
+        KeyboardInterrupt: it was stopped.
     """
     queue = Queue(queue_file(runs_dir, name), name=name)
     queue.reap()
@@ -48,20 +56,32 @@ def launch(
         for index in range(count)
     ]
     try:
-        with Progress(cells, runs_dir=runs_dir) as progress:
-            looked = 0.0
-            while team:
-                time.sleep(POLL_SECONDS)
-                _renew(team, progress)
-                if not team or time.monotonic() - looked > LOOK_SECONDS:
-                    _look(queue, progress)
-                    looked = time.monotonic()
+        with Progress(cells, runs_dir=runs_dir) as progress, Stop(STOPPING) as stop:
+            _attend(team, queue, progress, stop)
     finally:
         for worker in team:
-            worker.process.terminate()
-        for worker in team:
-            worker.wait()
+            worker.process.kill()
+            worker.process.wait()
         queue.reap()
+    if stop.asked:
+        raise KeyboardInterrupt
+
+
+def _attend(team: list["Worker"], queue: Queue, progress: Progress, stop: Stop) -> None:
+    """Watch the workers until all have ended; pass it on when asked to stop."""
+    looked, told = 0.0, False
+    while team:
+        time.sleep(POLL_SECONDS)
+        if stop.asked and not told:
+            told = True
+            for worker in team:
+                worker.process.terminate()
+        _renew(team, progress, stop)
+        if time.monotonic() - looked > LOOK_SECONDS:
+            _look(queue, progress)
+            looked = time.monotonic()
+    for _ in range(2):  # a failure is told at the look after the one that found it
+        _look(queue, progress)
 
 
 class Worker:
@@ -90,25 +110,17 @@ class Worker:
                 start_new_session=True,
             )
 
-    def wait(self) -> None:
-        """Wait for the end of a process that was told to end, and kill it where that is late."""
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
-
-def _renew(team: list[Worker], progress: Progress) -> None:
+def _renew(team: list[Worker], progress: Progress, stop: Stop) -> None:
     """Start workers anew that ask for it, and let go of those that have ended."""
     for worker in list(team):
         code = worker.process.poll()
-        if code == RENEW:
+        if code == RENEW and not stop.asked:
             progress.say(f"worker {worker.process.pid} is replaced: its GPU refused further work")
             worker.start()
         elif code is not None:
             team.remove(worker)
-            if code != 0:
+            if code != 0 and not (stop.asked and code == -signal.SIGTERM):
                 progress.say(
                     f"worker {worker.process.pid} {_death(code)}; its output: {worker.log}"
                 )
@@ -122,6 +134,8 @@ def _look(queue: Queue, progress: Progress) -> None:
 
 
 def _death(code: int) -> str:
+    if code == LEFT:
+        return f"left: {SUSPICIOUS} cells failed there in a row, while others work elsewhere"
     return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 

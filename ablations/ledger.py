@@ -45,6 +45,8 @@ FACTS = (
     "tokenizer_hash",
     "hardware",
     "threads",
+    "resumed",
+    "batch_parts",
     "git_commit",
     "command",
     "started",

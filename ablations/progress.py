@@ -28,7 +28,8 @@ class Progress:
         self.left = {cell.id: cell for cell in cells}
         self.counts: Counter[str] = Counter()
         self._started = time.monotonic()
-        self._known_failures = {file for cell in cells for file in self._failures(cell)}
+        self._told_failures = {file for cell in cells for file in self._failures(cell)}
+        self._found_failures: set[Path] = set()
         console = Console(stderr=True, highlight=False)
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
         self._bar = Bar(*columns, console=console, disable=not console.is_terminal)
@@ -51,16 +52,15 @@ class Progress:
     def update(self, states: Mapping[str, str]) -> None:
         """Say what has ended since the last call.
 
+        A failure is told by the call after the one that finds it: only then it is settled whether
+        the cell runs again.
+
         Args:
             states: `waiting` or `running`, by the id of each cell for which that is so.
         """
         for cell in list(self.left.values()):
-            for file in self._failures(cell):
-                if file not in self._known_failures:
-                    self._known_failures.add(file)
-                    again = "runs again" if cell.id in states else "given up"
-                    self.say(f"failed, {again}: {title(cell)}: {last_line(file)} ({file})")
             result = self._result(cell)
+            self._tell_failures(cell, runs_again=cell.id in states or result is not None)
             if result is not None:
                 del self.left[cell.id]
                 self.counts[result["status"]] += 1
@@ -68,6 +68,14 @@ class Progress:
         self._bar.update(
             self._task, completed=self.total - len(self.left), description=self._description(states)
         )
+
+    def _tell_failures(self, cell: Cell, *, runs_again: bool) -> None:
+        again = "runs again" if runs_again else "given up"
+        found = set(self._failures(cell)) - self._told_failures
+        for file in sorted(found & self._found_failures):
+            self.say(f"failed, {again}: {title(cell)}: {last_line(file)} ({file})")
+            self._told_failures.add(file)
+        self._found_failures |= found
 
     def say(self, line: str) -> None:
         """Print a line, above the bar where there is one."""

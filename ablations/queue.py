@@ -11,7 +11,6 @@ import math
 import os
 import socket
 import threading
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,15 +22,17 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
 from ablations.config import flatten
+from ablations.processes import process_key
+from ablations.storage import open_storage, quiet
 
 if TYPE_CHECKING:
     from ablations.plan import Cell
 
 HEARTBEAT_SECONDS = 5
 GRACE_SECONDS = 20
-RETRIES = 2  # of a cell that raised, and of a cell whose worker died
-BUSY_SECONDS = 60  # how long a process waits for another one's write
+RETRIES = 2  # of a cell that raised, and of a cell whose worker died without a new checkpoint
 UNFINISHED = (TrialState.WAITING, TrialState.RUNNING)
+LASTING = ("cell", "config", "changes", "errors", "deaths")  # what a cell's next trial is told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +74,8 @@ class Queue:
         self._lock_file = path.with_suffix(".lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with self._locked(), _quiet():
-            self._storage = optuna.storages.RDBStorage(
-                f"sqlite:///{path.resolve()}",
-                engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}},
-                heartbeat_interval=heartbeat,
-                grace_period=grace,
-                heartbeat_stale_trial_callback=self._requeue_after_death,
-            )
-            _serialize_writes(self._storage.engine)
+        with self._locked(), quiet():
+            self._storage = open_storage(path, heartbeat=heartbeat, grace=grace)
             self._study = optuna.create_study(
                 study_name=name,
                 storage=self._storage,
@@ -109,15 +103,20 @@ class Queue:
                 attributes = {"cell": cell.id, "config": flatten(cell.config)}
                 self._add({**attributes, "changes": cell.changes})
 
-    def claim(self) -> Claim | None:
-        """Take the next waiting cell; None when none waits."""
+    def claim(self, place: str = "") -> Claim | None:
+        """Take the next waiting cell; None when none waits.
+
+        Args:
+            place: the machine, or the GPU, that the cell runs on.
+        """
         while self._trials(TrialState.WAITING):
-            with _quiet():
+            with quiet():
                 trial = self._study.ask()
             if "cell" not in trial.user_attrs:  # the last one went to somebody else meanwhile
                 self._study.tell(trial, state=TrialState.PRUNED)
                 continue
             self._storage.record_heartbeat(self._trial_id(trial.number))
+            trial.set_user_attr("place", place)
             trial.set_user_attr("worker", f"{socket.gethostname()} {process_key(os.getpid())}")
             attributes = trial.user_attrs
             return Claim(
@@ -161,10 +160,22 @@ class Queue:
         value = losses[0] if losses and math.isfinite(losses[0]) else math.inf
         self._study.tell(claim.number, value, skip_if_finished=True)
 
+    def progress(self, claim: Claim) -> None:
+        """Note that the cell has a new checkpoint: earlier deaths of its workers don't count."""
+        with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
+            self._storage.set_trial_user_attr(self._trial_id(claim.number), "progress", True)
+
     def fail(self, claim: Claim) -> bool:
         """Note that the cell raised; True when it waits again."""
-        trial = self._fail(claim.number)
-        return trial is not None and self._requeue(trial, "errors")
+        if not self._end(claim.number, "error"):
+            return False
+        self._mend()
+        return _next_attempt(self._storage.get_trial(self._trial_id(claim.number))) is not None
+
+    def give_back(self, claim: Claim) -> None:
+        """Make the cell wait again, with nothing against it."""
+        if self._end(claim.number, "returned"):
+            self._mend()
 
     def reap(self) -> list[str]:
         """Make the cells of dead workers wait again; returns the ids of those cells.
@@ -174,15 +185,20 @@ class Queue:
         """
         dead = []
         for trial in self._trials(TrialState.RUNNING):
-            if self._worker_is_gone(trial) and self._fail(trial.number) is not None:
-                self._requeue_after_death(self._study, trial)
+            if self._worker_is_gone(trial) and self._end(trial.number, "death"):
                 dead.append(trial.user_attrs["cell"])
             elif _older_than(trial, self.grace) and not self._has_heartbeat(trial.number):
                 # Killed between claim and first sign of life: one sign now lets it go stale.
                 self._storage.record_heartbeat(self._trial_id(trial.number))
-        with _quiet():
+        with quiet():
             optuna.storages.fail_stale_trials(self._study)
+        self._mend()
         return dead
+
+    def others_work(self, place: str) -> bool:
+        """Whether a cell runs at another place than this one."""
+        places = {trial.user_attrs.get("place") for trial in self._trials(TrialState.RUNNING)}
+        return bool(places - {place, None})
 
     def states(self) -> dict[str, str]:
         """`waiting` or `running`, by the id of each cell for which that is so."""
@@ -190,7 +206,8 @@ class Queue:
         return {t.user_attrs["cell"]: t.state.name.lower() for t in trials if t.user_attrs}
 
     def _trials(self, *states: TrialState) -> list[FrozenTrial]:
-        return self._study.get_trials(deepcopy=False, states=states)
+        """The trials in these states, in any where none is named, in the order of their numbers."""
+        return self._study.get_trials(deepcopy=False, states=states or None)
 
     def _trial_id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
@@ -206,22 +223,25 @@ class Queue:
         except optuna.exceptions.UpdateFinishedTrialError:
             return False
 
-    def _fail(self, number: int) -> FrozenTrial | None:
-        """End a running trial as failed; None when somebody else ended it first."""
-        if not self._set_state(number, TrialState.FAIL):
-            return None
-        return self._storage.get_trial(self._trial_id(number))
+    def _end(self, number: int, outcome: str) -> bool:
+        """End a running trial as failed; False when somebody else ended it first."""
+        with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
+            self._storage.set_trial_user_attr(self._trial_id(number), "outcome", outcome)
+            return self._set_state(number, TrialState.FAIL)
+        return False
 
-    def _requeue(self, trial: FrozenTrial, reason: str) -> bool:
-        attributes = {name: value for name, value in trial.user_attrs.items() if name != "worker"}
-        attributes[reason] = attributes.get(reason, 0) + 1
-        if "cell" not in attributes or attributes[reason] > RETRIES:
-            return False
-        self._add(attributes)
-        return True
+    def _mend(self) -> None:
+        """Make each cell wait again whose last trial failed and may be tried again.
 
-    def _requeue_after_death(self, _: optuna.Study, trial: FrozenTrial) -> None:
-        self._requeue(trial, "deaths")
+        What was ended by a process that was killed before it came here is found by the next one.
+        """
+        with self._locked():
+            last = {trial.user_attrs.get("cell"): trial for trial in self._trials()}
+            for cell_id, trial in last.items():
+                if cell_id and trial.state == TrialState.FAIL:
+                    attributes = _next_attempt(trial)
+                    if attributes is not None:
+                        self._add(attributes)
 
     def _worker_is_gone(self, trial: FrozenTrial) -> bool:
         host, _, key = trial.user_attrs.get("worker", "").partition(" ")
@@ -241,54 +261,20 @@ class Queue:
             yield
 
 
-def process_key(pid: int) -> str:
-    """A process of this machine: its id and its start, which tell it from a later one.
-
-    Only the id where the start cannot be read, and `PID gone` for a process that has ended.
-    """
-    try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return f"{pid} gone" if state == "Z" else f"{pid} {fields[18]}"
-    except OSError:
-        pass
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return f"{pid} gone"
-    except PermissionError:
-        pass
-    return f"{pid}"
-
-
-def _serialize_writes(engine: sqlalchemy.Engine) -> None:
-    """Take SQLite's write lock when a transaction begins.
-
-    With the default the lock comes at the first write, and two workers that read "waiting" before
-    it both claim the trial.
-    """
-
-    def configure(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # else Python's driver begins transactions itself
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    def begin(connection: sqlalchemy.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    engine.dispose()  # connections made before are without it
-    sqlalchemy.event.listen(engine, "connect", configure)
-    sqlalchemy.event.listen(engine, "begin", begin)
+def _next_attempt(trial: FrozenTrial) -> dict[str, Any] | None:
+    """What the trial after a failed one knows; None when it was the last for this cell."""
+    attributes = {n: trial.user_attrs[n] for n in LASTING if n in trial.user_attrs}
+    if trial.user_attrs.get("progress"):
+        attributes.pop("deaths", None)
+    # One that was found stale by Optuna has no outcome: its worker is dead, too.
+    reasons = {"error": "errors", "returned": None}
+    reason = reasons.get(trial.user_attrs.get("outcome", ""), "deaths")
+    if reason is None:
+        return attributes
+    attributes[reason] = attributes.get(reason, 0) + 1
+    return attributes if attributes[reason] <= RETRIES else None
 
 
 def _older_than(trial: FrozenTrial, seconds: float) -> bool:
     started = trial.datetime_start
     return started is not None and datetime.now() - started > timedelta(seconds=seconds)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence what Optuna says of heartbeats, which are given by `Queue.alive` here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        warnings.filterwarnings("ignore", message="Heartbeat of storage")
-        yield

@@ -1,10 +1,13 @@
 """What a result says of the circumstances: versions, hardware, commit, command."""
 
+import datetime
+import hashlib
 import importlib.metadata
 import os
 import platform
 import shlex
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ PACKAGES = (
     "sacremoses",
     "numpy",
 )
+ROOMS = ("lightning_modules", "data", "ablations")
 
 
 def circumstances(config: RunConfig) -> dict[str, Any]:
@@ -43,6 +47,22 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def now() -> str:
+    """The time, to the second, as ISO 8601 in UTC."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@cache
+def code_version() -> str:
+    """Identifies all code that a run goes through, and the packages it uses."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256(repr(versions()).encode())
+    for room in ROOMS:
+        for file in sorted((root / room).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def hardware() -> str:

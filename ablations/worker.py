@@ -2,18 +2,24 @@
 
 import argparse
 import os
+import socket
 import sys
 import threading
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 from ablations.config import config_from_flat
 from ablations.files import create_once
-from ablations.queue import Queue
+from ablations.queue import Claim, Queue
+from ablations.stopping import Stop
 
 POLL_SECONDS = 1.0
+LEAVE_SECONDS = 60.0  # for the current update, once the launcher is gone
 RENEW = 75  # exit code of a worker whose GPU context is spoiled: a new one can go on
+LEFT = 76  # exit code of a worker that suspects its machine
+SUSPICIOUS = 3  # cells that fail one after the other
 
 
 def queue_file(runs_dir: Path, name: str) -> Path:
@@ -21,39 +27,60 @@ def queue_file(runs_dir: Path, name: str) -> Path:
     return runs_dir / "studies" / f"{name}.sqlite"
 
 
-def work(name: str, runs_dir: Path, *, wandb: bool) -> int:
-    """Run cells until none waits or runs, and return the exit code.
+def work(name: str, runs_dir: Path, *, wandb: bool, stop: Stop | None = None) -> int:
+    """Run cells until none waits or runs, or until asked to stop, and return the exit code.
 
     A cell that another worker runs may come back, so a worker without a cell waits for that.
     """
     from ablations.run import run_cell
     from ablations.tracking import Tracker
 
+    stop = stop or Stop()
     queue = Queue(queue_file(runs_dir, name), name=name)
-    tracker = Tracker(runs_dir, enabled=wandb, group=name)
-    while queue.states():
-        claim = queue.claim()
+    run = partial(
+        run_cell,
+        runs_dir=runs_dir,
+        cache_dir=runs_dir / ".cache",
+        tracker=Tracker(runs_dir, enabled=wandb, group=name),
+        stop=stop,
+    )
+    failed: set[str] = set()
+    while not stop.asked and queue.states():
+        claim = queue.claim(place())
         if claim is None:
             time.sleep(POLL_SECONDS)
             queue.reap()
             continue
         try:
-            with queue.alive(claim):
-                result = run_cell(
-                    config_from_flat(claim.config),
-                    runs_dir=runs_dir,
-                    cache_dir=runs_dir / ".cache",
-                    tracker=tracker,
-                    changes=claim.changes,
-                )
+            _run_claimed(queue, claim, run)
+            failed.clear()
+        except KeyboardInterrupt:
+            queue.give_back(claim)
+            return 0
         except Exception as error:
             keep_failure(runs_dir / claim.id)
             queue.fail(claim)
+            failed.add(claim.id)
             if _spoils_process(error):
                 return RENEW
-        else:
-            queue.finish(claim, result)
+        if len(failed) >= SUSPICIOUS and queue.others_work(place()):
+            return LEFT
     return 0
+
+
+def _run_claimed(queue: Queue, claim: Claim, run: partial[dict]) -> None:
+    with queue.alive(claim):
+        result = run(
+            config_from_flat(claim.config),
+            changes=claim.changes,
+            kept=lambda: queue.progress(claim),
+        )
+    queue.finish(claim, result)
+
+
+def place() -> str:
+    """The machine, and the GPU where there is one: what can be broken for one worker only."""
+    return f"{socket.gethostname()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}".strip()
 
 
 def keep_failure(folder: Path) -> None:
@@ -70,12 +97,14 @@ def _spoils_process(error: Exception) -> bool:
     return isinstance(error, torch.AcceleratorError)
 
 
-def _end_with(launcher: int) -> None:
-    """End this process as soon as its launcher is gone, even by kill -9."""
+def _end_with(launcher: int, stop: Stop) -> None:
+    """Stop as soon as the launcher is gone, even by kill -9; at once where that takes too long."""
 
     def watch() -> None:
         while os.getppid() == launcher:
             time.sleep(POLL_SECONDS)
+        stop.ask()
+        time.sleep(LEAVE_SECONDS)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -89,8 +118,9 @@ def main() -> int:
     parser.add_argument("launcher", type=int, help="the process that this one ends with")
     parser.add_argument("--wandb", action="store_true", help="log to Weights & Biases, too")
     arguments = parser.parse_args()
-    _end_with(arguments.launcher)
-    return work(arguments.name, arguments.runs_dir, wandb=arguments.wandb)
+    with Stop() as stop:
+        _end_with(arguments.launcher, stop)
+        return work(arguments.name, arguments.runs_dir, wandb=arguments.wandb, stop=stop)
 
 
 if __name__ == "__main__":

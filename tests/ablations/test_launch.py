@@ -22,7 +22,8 @@ from ablations.launch import launch, usable_cores, worker_environment
 from ablations.plan import Cell
 from ablations.progress import Progress
 from ablations.queue import RETRIES, Queue
-from ablations.worker import RENEW, queue_file, work
+from ablations.stopping import Stop
+from ablations.worker import LEFT, RENEW, queue_file, work
 from data.translation import fingerprint
 from tests.ablations.tiny import tiny
 
@@ -103,6 +104,7 @@ def test_an_interrupted_sweep_goes_on_with_the_missing_cells_only(sweep, tmp_pat
     process.join()
     assert process.exitcode == 1
     assert not Path(f"/proc/{worker}").exists()
+    assert list(tmp_path.glob("*/failure-*.txt")) == []
     before = results(tmp_path)
     missing = [cell for cell in cells(6) if cell.id not in before]
     assert missing
@@ -111,6 +113,9 @@ def test_an_interrupted_sweep_goes_on_with_the_missing_cells_only(sweep, tmp_pat
     after = results(tmp_path)
     assert set(after) == {cell.id for cell in cells(6)}
     assert {cell_id: after[cell_id] for cell_id in before} == before
+    resumed = [json.loads((tmp_path / c / "result.json").read_text())["resumed"] for c in after]
+    assert sum(resumed) <= 1  # none where the worker was just between two cells
+    assert list(tmp_path.glob("*/checkpoint.pt")) == []
 
 
 def test_a_cell_that_raises_is_tried_again_and_its_tracebacks_kept(
@@ -160,7 +165,7 @@ def test_a_worker_that_asks_for_it_is_replaced_and_one_that_dies_is_not(tmp_path
     team = [worker]
 
     def all_have_ended() -> bool:
-        launch_module._renew(team, progress)
+        launch_module._renew(team, progress, Stop())
         return not team
 
     wait_until(all_have_ended)
@@ -192,6 +197,7 @@ def test_lines_say_what_ended_and_what_failed(tmp_path: Path, capsys) -> None:
     with Progress([finished, diverged, failed], runs_dir=tmp_path) as progress:
         file = tmp_path / failed.id / "failure-2.txt"
         file.write_text("Traceback\nRuntimeError: out of luck\n")
+        progress.update({failed.id: "running"})  # it is just about to be given up, or not
         progress.update({failed.id: "waiting"})
         progress.update({})
     lines = capsys.readouterr().out.splitlines()
@@ -202,8 +208,75 @@ def test_lines_say_what_ended_and_what_failed(tmp_path: Path, capsys) -> None:
     ]
 
 
+def test_a_failure_is_given_up_only_where_the_cell_does_not_run_again(
+    tmp_path: Path, capsys
+) -> None:
+    again, over, done = cells(3)
+    with Progress([again, over, done], runs_dir=tmp_path) as progress:
+        for cell in (again, over, done):
+            (tmp_path / cell.id).mkdir()
+            (tmp_path / cell.id / "failure-1.txt").write_text("RuntimeError: out of luck\n")
+        progress.update({cell.id: "running" for cell in (again, over, done)})
+        assert capsys.readouterr().out == ""
+        result = {"status": "diverged", "diverged_at_step": 7, "seconds": {"total": 1.0}}
+        (tmp_path / done.id / "result.json").write_text(json.dumps(result))
+        progress.update({again.id: "waiting"})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "failed, runs again",
+        "failed, given up",
+        "failed, runs again",
+        "[1/3] diverged at step 7",
+    ]
+
+
 def test_a_worker_ends_with_its_launcher(monkeypatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr(worker_module.os, "_exit", ended.append)
-    worker_module._end_with(os.getpid())  # not the parent of this process
+    monkeypatch.setattr(worker_module, "LEAVE_SECONDS", 0.5)
+    stop = Stop()
+    worker_module._end_with(os.getpid(), stop)  # not the parent of this process
+    wait_until(lambda: stop.asked, seconds=5)
+    assert ended == []
     wait_until(lambda: ended == [1], seconds=5)
+
+
+def test_a_worker_that_is_asked_to_stop_gives_its_cell_back(tmp_path: Path, monkeypatch) -> None:
+    stop = Stop()
+
+    def run_cell(config: Any, **_: Any) -> dict[str, Any]:
+        stop.ask()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "run_cell", run_cell)
+    for _ in range(RETRIES + 2):  # it counts as no failure
+        open_queue(tmp_path).fill(cells(2))
+        stop.asked = False
+        assert work("test", tmp_path, wandb=False, stop=stop) == 0
+        assert open_queue(tmp_path).states() == {cell.id: "waiting" for cell in cells(2)}
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_worker_whose_cells_all_fail_leaves_them_to_others(
+    elsewhere: bool, tmp_path: Path, monkeypatch
+) -> None:
+    def run_cell(config: Any, **_: Any) -> dict[str, Any]:
+        tried.append(config.seed)
+        raise RuntimeError("no disk")
+
+    tried: list[int] = []
+    monkeypatch.setattr(run_module, "run_cell", run_cell)
+    queue = open_queue(tmp_path)
+    queue.fill(cells(5))
+    claim = queue.claim("another machine" if elsewhere else worker_module.place())
+    assert claim is not None
+    code = None
+
+    def end_the_other(seconds: float) -> None:
+        queue.fail(claim)
+
+    monkeypatch.setattr(worker_module.time, "sleep", end_the_other)
+    code = work("test", tmp_path, wandb=False)
+    assert code == (LEFT if elsewhere else 0)
+    assert tried[:3] == [2, 3, 4]
+    assert (len(tried) == 3) == elsewhere

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import socket
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 
 from ablations.config import RunConfig
 from ablations.plan import Cell
-from ablations.queue import RETRIES, Queue, process_key
+from ablations.processes import process_key
+from ablations.queue import RETRIES, Queue
 
 RESULT = {"metrics": [{"metric": "loss", "split": "validation", "value": 2.0}]}
+DEAD = f"{socket.gethostname()} {2**22 + 1} 1"  # no process has a number that high
 fork = multiprocessing.get_context("fork")
 
 
@@ -147,6 +150,50 @@ def test_a_cell_that_kills_its_workers_is_given_up(tmp_path: Path, queue: Queue)
     assert queue.states() == {}
     queue.fill(cells(1))
     assert take_all(queue) == [cells(1)[0].id]
+
+
+def test_deaths_before_a_new_checkpoint_do_not_count(tmp_path: Path, queue: Queue) -> None:
+    queue.fill(cells(1))
+    for _ in range(RETRIES + 2):
+        claim = queue.claim()
+        assert claim is not None
+        queue.progress(claim)
+        queue._storage.set_trial_user_attr(queue._trial_id(claim.number), "worker", DEAD)
+        assert queue.reap() == [claim.id]
+    kill_a_worker_in_its_cell(tmp_path)
+    assert queue.reap() == [cells(1)[0].id]
+
+
+@pytest.mark.parametrize("outcome", ["error", "returned", "death"])
+def test_a_process_killed_while_it_ends_a_cell_loses_nothing(queue: Queue, outcome: str) -> None:
+    queue.fill(cells(2))
+    claim = queue.claim()
+    assert claim is not None
+    queue._end(claim.number, outcome)  # and here it is killed
+    assert list(queue.states()) == [cells(2)[1].id]
+    queue.reap()
+    assert queue.states() == {cell.id: "waiting" for cell in cells(2)}
+    queue.reap()
+    assert take_all(queue) == [cells(2)[1].id, cells(2)[0].id]
+
+
+def test_a_cell_that_is_given_back_has_nothing_against_it(queue: Queue) -> None:
+    queue.fill(cells(1))
+    for _ in range(RETRIES + 2):
+        claim = queue.claim()
+        assert claim is not None
+        queue.give_back(claim)
+        queue.give_back(claim)
+    assert take_all(queue) == [cells(1)[0].id]
+
+
+def test_work_at_another_place_is_seen(queue: Queue) -> None:
+    queue.fill(cells(2))
+    assert not queue.others_work("here")
+    queue.claim("here")
+    assert not queue.others_work("here")
+    queue.claim("there")
+    assert queue.others_work("here")
 
 
 def test_a_worker_killed_before_its_first_sign_of_life(tmp_path: Path) -> None:

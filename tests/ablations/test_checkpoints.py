@@ -1,0 +1,250 @@
+"""Killed anywhere, gone on from the last checkpoint: the same run, bit by bit."""
+
+import csv
+import io
+import multiprocessing
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ablations import run as run_module
+from ablations.checkpoints import Checkpoints
+from ablations.config import RunConfig, config_from_flat
+from ablations.run import run_cell
+from ablations.stopping import Stop
+from lightning_modules.forecasting import ForecastingModule
+from lightning_modules.supervised import TokenModule
+
+SMALL = {
+    "dims.d_model": 8,
+    "dims.n_heads": 2,
+    "dims.d_ff": 8,
+    "dims.n_encoder_layers": 1,
+    "dims.n_decoder_layers": 1,
+    "dims.dropout": 0.2,
+    "optim.warmup_steps": 4,
+    "optim.accumulate": 2,
+    "optim.average_last": 0.5,
+    "budget.max_steps": 16,
+    "budget.validate_every": 3,
+}
+TASKS: dict[str, dict[str, Any]] = {
+    "translation": {
+        "data.vocabulary_size": 200,
+        "data.n_train": 60,
+        "data.n_test": 4,
+        "data.tokens_per_batch": 192,
+    },
+    "sequences": {
+        "data.n_train": 50,
+        "data.n_eval": 8,
+        "data.batch_size": 10,
+        "data.eval_lengths": "1x",
+    },
+    "forecasting": {"data.n_hours": 800, "data.lookback": 48, "data.batch_size": 120},
+}
+fork = multiprocessing.get_context("fork")  # a new process would import torch once more
+MODULES = (TokenModule, ForecastingModule)
+Seen = dict[int, tuple[list[int], float]]  # rows and rate, by the micro-batch of the whole run
+
+
+class Killed(BaseException):
+    """Nothing in a run catches it."""
+
+
+def config_of(task: str, **changes: Any) -> RunConfig:
+    named = {path.replace("__", "."): value for path, value in changes.items()}
+    return config_from_flat({"task": task, **SMALL, **TASKS[task], **named})
+
+
+def run(config: RunConfig, folder: Path, **options: Any) -> dict[str, Any]:
+    return run_cell(config, runs_dir=folder, cache_dir=folder.parent / ".cache", **options)
+
+
+def die() -> None:
+    raise Killed
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Seen]:
+    """Watches every micro-batch, of this and later runs; kills the run in one of them."""
+
+    def watch(kill_at: int | None = None, kill: Callable[[], None] = die) -> Seen:
+        seen: Seen = {}
+
+        def wrap(step: Callable[..., Any]) -> Callable[..., Any]:
+            def training_step(self: Any, batch: Any, batch_index: int) -> Any:
+                number = self.trainer.fit_loop.total_batch_idx
+                seen[number] = (
+                    batch.indices.tolist(),
+                    self.trainer.optimizers[0].param_groups[0]["lr"],
+                )
+                if number == kill_at:
+                    kill()
+                return step(self, batch, batch_index)
+
+            return training_step
+
+        for module, step in STEPS.items():
+            monkeypatch.setattr(module, "training_step", wrap(step))
+        return seen
+
+    return watch
+
+
+STEPS = {module: module.training_step for module in MODULES}
+
+
+def weights(result: dict[str, Any], folder: Path) -> dict[str, torch.Tensor]:
+    content = torch.load(folder / result["id"] / "weights.pt", weights_only=True)
+    return content["state_dict"]
+
+
+def curve(result: dict[str, Any], folder: Path) -> list[dict[str, str]]:
+    with (folder / result["id"] / "learning_curve.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def untimed(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def assert_the_same(one: tuple[dict[str, Any], Path], two: tuple[dict[str, Any], Path]) -> None:
+    before, after = weights(*one), weights(*two)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert untimed(curve(*one)) == untimed(curve(*two))
+    for name in ("metrics", "steps", "target_tokens", "status"):
+        assert one[0][name] == two[0][name]
+
+
+@pytest.mark.parametrize(
+    ("task", "every"), [("translation", 3), ("sequences", 2), ("forecasting", 1)]
+)
+def test_killed_five_times_it_is_the_same_run(
+    task: str, every: int, tmp_path: Path, watched: Callable[..., Seen], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(
+        Checkpoints, "_is_due", lambda self, trainer: trainer.global_step % every == 0
+    )
+    config = config_of(task)
+    seen = watched()
+    undisturbed = run(config, tmp_path / "undisturbed")
+    assert len(seen) > 24  # over some epochs, each of which may end with half an update
+    trace: Seen = {}
+    for kill_at in sorted(random.Random(f"{task}/{every}").sample(range(1, len(seen)), 5)):
+        part = watched(kill_at)
+        with pytest.raises(Killed):
+            run(config, tmp_path / "killed")
+        trace |= part
+    last = watched()
+    result = run(config, tmp_path / "killed")
+    assert len(last) < len(seen)
+    assert trace | last == seen
+    assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "killed"))
+    assert (undisturbed["resumed"], result["resumed"]) == (0, 5)
+    assert not (tmp_path / "killed" / result["id"] / "checkpoint.pt").exists()
+
+
+def test_a_run_that_is_asked_to_stop_loses_no_update(
+    tmp_path: Path, watched: Callable[..., Seen]
+) -> None:
+    config, stop = config_of("sequences"), Stop()
+    seen = watched()
+    undisturbed = run(config, tmp_path / "undisturbed")
+    first = watched(kill_at=12, kill=stop.ask)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "stopped", stop=stop)
+    assert max(first) == 13  # an update has two micro-batches
+    last = watched()
+    result = run(config, tmp_path / "stopped")
+    assert first.keys().isdisjoint(last)
+    assert first | last == seen
+    assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "stopped"))
+
+
+def test_a_run_that_is_asked_to_stop_while_it_is_evaluated_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Stop()
+    monkeypatch.setattr(TokenModule, "on_test_start", lambda _: stop.ask())
+    assert run(config_of("sequences"), tmp_path, stop=stop)["status"] == "finished"
+    assert stop.asked
+
+
+def test_sigterm_ends_a_run_at_an_update_too(tmp_path: Path, watched: Callable[..., Seen]) -> None:
+    config = config_of("sequences")
+    seen = watched(kill_at=12, kill=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with Stop() as stop, pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path, stop=stop)
+    assert max(seen) == 13
+    assert len(list(tmp_path.glob("*/checkpoint.pt"))) == 1
+
+
+def test_kill_9_costs_nothing_but_time(tmp_path: Path, watched: Callable[..., Seen]) -> None:
+    config = config_of("sequences")
+    undisturbed = run(config, tmp_path / "undisturbed")
+    for kill_at in (9, 22):
+        watched(kill_at=kill_at, kill=lambda: os.kill(os.getpid(), signal.SIGKILL))
+        process = fork.Process(target=run, args=(config, tmp_path / "killed"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ABLATIONS_CHECKPOINT_SECONDS", "0")
+            process.start()
+            process.join()
+        assert process.exitcode == -signal.SIGKILL
+    last = watched()
+    result = run(config, tmp_path / "killed")
+    assert min(last) in (21, 22)  # an update may end with the epoch
+    assert result["resumed"] == 2
+    assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "killed"))
+    assert list(tmp_path.glob("killed/*/.checkpoint*")) == []
+
+
+def test_the_seconds_of_a_run_add_up(tmp_path: Path, watched: Callable[..., Seen]) -> None:
+    config = config_of("sequences")
+    watched(20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ABLATIONS_CHECKPOINT_SECONDS", "0")
+        with pytest.raises(Killed):
+            run(config, tmp_path)
+    [file] = tmp_path.glob("*/checkpoint.pt")
+    kept = read(file)["callbacks"]["LearningCurve"]
+    watched()
+    result = run(config, tmp_path)
+    seconds = [float(row["seconds"]) for row in curve(result, tmp_path)]
+    assert seconds == sorted(seconds)
+    assert result["seconds"]["train"] > kept["seconds"] > 0
+    assert result["seconds"]["total"] > result["seconds"]["train"]
+
+
+def read(file: Path) -> dict[str, Any]:
+    saved = file.read_bytes().partition(b"\n")[2]
+    return torch.load(io.BytesIO(saved), weights_only=True)["checkpoint"]
+
+
+def test_a_useless_checkpoint_is_named_and_the_run_starts_over(
+    tmp_path: Path,
+    watched: Callable[..., Seen],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = config_of("sequences", budget__max_steps=4)
+    monkeypatch.setenv("ABLATIONS_CHECKPOINT_SECONDS", "0")
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "code_version", lambda: "older")
+        watched(5)
+        with pytest.raises(Killed):
+            run(config, tmp_path)
+    [file] = tmp_path.glob("*/checkpoint.pt")
+    seen = watched()
+    result = run(config, tmp_path)
+    assert (min(seen), result["resumed"], result["status"]) == (0, 0, "finished")
+    [line] = caplog.messages
+    assert f"{file} is ignored, the run starts over: its code is older, here it is" in line
+    assert not file.exists()
