@@ -7,7 +7,17 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from data.lengths import canonical_lengths
+
 LOCATION_PATHS = frozenset({"data.path"})  # where the data lies does not change what a run computes
+# By task: the names that hold lengths, each with the name of the trained length, its `1x`.
+LENGTH_PATHS = {
+    "sequences": {"data.eval_lengths": "data.train_max"},
+    "language_modeling": {
+        "data.eval_lengths": "data.context_length",
+        "data.continuation_lengths": "data.context_length",
+    },
+}
 
 
 @cache
@@ -22,14 +32,30 @@ def unsaid(task: str) -> dict[str, Any]:
 
 
 def canonical_text(values: Mapping[str, Any]) -> str:
-    """A config as JSON: sorted dotted names, without locations and what goes without saying."""
+    """A config as JSON: sorted dotted names, without locations and what goes without saying.
+
+    Lengths are spelled in one way.
+
+    Raises:
+        ValueError: lengths that cannot be read.
+    """
     known = unsaid(values["task"])
     kept = {
         name: value
-        for name, value in values.items()
+        for name, value in {**values, **_spelled_lengths(values)}.items()
         if name not in LOCATION_PATHS and (name not in known or known[name] != value)
     }
     return json.dumps(kept, sort_keys=True)
+
+
+def _spelled_lengths(values: Mapping[str, Any]) -> dict[str, str]:
+    """The lengths that are named, in their one spelling; what is no length stays as it is."""
+    known, spelled = unsaid(values["task"]), {}
+    for name, one in LENGTH_PATHS.get(values["task"], {}).items():
+        text, trained = values.get(name), values.get(one, known[one])
+        if isinstance(text, str) and isinstance(trained, int) and trained > 0:
+            spelled[name] = canonical_lengths(text, name=name, trained=trained)
+    return spelled
 
 
 def identity(values: Mapping[str, Any], data_fingerprint: str) -> str:

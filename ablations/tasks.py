@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ablations.identity import unsaid
-from data import corpus, sequences, series
+from data import corpus, sequences, series, text
 from lightning_modules.forecaster import ForecastModel, ForecastVariant
 from lightning_modules.readouts import Readout
 
@@ -88,6 +88,10 @@ def _translation_splits(data: Any) -> list[str]:
     return [*names, *(f"{name}@{bound}" for name in names for bound in bounds)]
 
 
+def _text_refusal(config: Any) -> str:
+    return _inert(config, "budget.beam_size")
+
+
 def _sequence_refusal(config: Any) -> str:
     if config.variant.form is sequences.SequenceForm.decoder_only:
         return _inert(config, "budget.beam_size")
@@ -100,6 +104,8 @@ class Task(Enum):
     - `translation`: an encoder-decoder on sentence pairs.
     - `forecasting`: the next rows of a series from the last ones.
     - `sequences`: copying, reversing, sorting and the like, at lengths beyond training.
+    - `language_modeling`: a decoder on running text, at contexts beyond training, and what it
+      writes.
     """
 
     translation = TaskKind(
@@ -135,6 +141,23 @@ class Task(Enum):
         test_splits=lambda data: [f"test@{length}" for length in sequences.test_lengths(data)],
         metrics=("exact_match", "token_accuracy", "loss", "accuracy"),
         refusal=_sequence_refusal,
+    )
+    language_modeling = TaskKind(
+        data=text.TextData,
+        variant=NoVariant,
+        fingerprint=text.fingerprint,
+        validate=text.validate,
+        test_splits=lambda data: [f"test@{length}" for length in text.test_lengths(data)],
+        metrics=(
+            "bits_per_token",
+            "loss",
+            "accuracy",
+            "repetition_rate",
+            "distinct_1",
+            "distinct_2",
+            "continuation_bits",
+        ),
+        refusal=_text_refusal,
     )
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

@@ -37,6 +37,19 @@ def evaluation_lengths(text: str, *, name: str, trained: int) -> tuple[int, ...]
     return lengths
 
 
+def canonical_lengths(text: str, *, name: str, trained: int) -> str:
+    """The one spelling of these lengths: multiples of the trained length where they are any.
+
+    `8,16` and `1x 2x` are both `1x 2x` where 8 is the trained length.
+
+    Arguments and errors as for `evaluation_lengths`.
+    """
+    lengths = evaluation_lengths(text, name=name, trained=trained)
+    return " ".join(
+        str(length) if length % trained else f"{length // trained}x" for length in lengths
+    )
+
+
 def bucket_bounds(text: str, *, name: str, trained: int) -> tuple[int, ...]:
     """Read the longest length of each bucket, shortest bucket first; arguments as above.
 

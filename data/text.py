@@ -19,7 +19,13 @@ TENTHS = (8, 9)  # where, in tenths of a file's characters, validation and test 
 GRAMMAR_SEED = 0  # the text is the same in every run; a run's seed picks its order
 GRAMMAR_SENTENCES = {"train": 10_000, "validation": 1_000, "test": 1_000}
 GRAMMAR_WORDS = {"min_words": 4, "max_words": 16}
-SMALLEST = {"vocabulary_size": 0, "context_length": 2, "eval_stride": 0}
+SMALLEST = {
+    "vocabulary_size": 0,
+    "context_length": 2,
+    "eval_stride": 0,
+    "n_prompts": 0,
+    "prompt_length": 1,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +44,10 @@ class TextData:
             `1x 2x 4x 8x`, or numbers such as `64,128`.
         eval_stride: tokens that each evaluation window adds to the one before, and is scored on:
             a sliding window; 0 for the whole window, so that windows do not overlap.
+        n_prompts: places of the test text, evenly spread, from which models go on writing; 0 for
+            none.
+        prompt_length: tokens of the text that they are given.
+        continuation_lengths: tokens that they write, spelled as `eval_lengths`.
         tokens_per_batch: most rows x window of a training batch over all ranks; each rank gets at
             least one row even so.
 
@@ -50,6 +60,9 @@ class TextData:
     context_length: int = 64
     eval_lengths: str = "1x 2x 4x 8x"
     eval_stride: int = 0
+    n_prompts: int = 32
+    prompt_length: int = 16
+    continuation_lengths: str = "1x 4x"
     tokens_per_batch: int = 2048
 
     def __post_init__(self) -> None:
@@ -62,6 +75,7 @@ class TextData:
                 f"data.vocabulary_size={self.vocabulary_size} is too small: at least 5, or 0 for"
                 " one token a character"
             )
+        continuation_lengths(self)
         if self.eval_stride > min(self.context_length, *test_lengths(self)):
             raise ValueError(
                 f"data.eval_stride={self.eval_stride} is longer than a window of"
@@ -78,6 +92,17 @@ def test_lengths(data: TextData) -> tuple[int, ...]:
     """
     return evaluation_lengths(
         data.eval_lengths, name="data.eval_lengths", trained=data.context_length
+    )
+
+
+def continuation_lengths(data: TextData) -> tuple[int, ...]:
+    """Tokens that models write behind a prompt, in the order given.
+
+    Raises:
+        ValueError: As for `data.lengths.evaluation_lengths`.
+    """
+    return evaluation_lengths(
+        data.continuation_lengths, name="data.continuation_lengths", trained=data.context_length
     )
 
 

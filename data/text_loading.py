@@ -13,13 +13,14 @@ import sentencepiece
 import torch
 from pytorch_lightning import LightningDataModule
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
-from data.batches import BOS_ID, UNK_ID
+from data.batches import BOS_ID, UNK_ID, SequenceBatch
 from data.row_batching import RowBatches, process_share
 from data.text import (
     SPLITS,
     TextData,
+    continuation_lengths,
     evaluation_mode,
     fingerprint,
     load_text,
@@ -28,7 +29,7 @@ from data.text import (
 )
 from data.text_vocabulary import Characters, Subwords
 from data.tokenization import TRAINING, Tokenizer, train_tokenizer
-from data.windows import Windows
+from data.windows import PromptedRows, Windows
 
 __all__ = ["TextData", "TextDataModule", "fingerprint", "validate"]
 
@@ -153,6 +154,11 @@ class TextDataModule(LightningDataModule):
         return test_lengths(self.data)
 
     @property
+    def continuation_lengths(self) -> tuple[int, ...]:
+        """Tokens to write behind a prompt, in the order of the setting; none without prompts."""
+        return continuation_lengths(self.data) if self.data.n_prompts else ()
+
+    @property
     def report(self) -> dict[str, Any]:
         """What was read, as plain values: per split, counts and unknown rates; how it is scored."""
         corpus = self._ready()
@@ -187,6 +193,32 @@ class TextDataModule(LightningDataModule):
             raise ValueError(f"no test windows of {chosen} tokens; there are {known}")
         return self._evaluation_loader("test", chosen)
 
+    def prompted(self, length: int) -> Tensor:
+        """Prompts of the test text and the `length` tokens behind each, `(prompts, tokens)`.
+
+        The places are evenly spread over the text and do not overlap.
+
+        Raises:
+            ValueError: The test text is too short for that.
+        """
+        data, stream = self.data, self._ready().streams["test"]
+        width = data.prompt_length + length
+        if data.n_prompts * width > len(stream):
+            raise ValueError(
+                f"data.n_prompts={data.n_prompts}: the test split has {len(stream) - 1} tokens, too"
+                f" few for so many prompts of {data.prompt_length} and continuations of {length};"
+                f" at most {len(stream) // width}, or more text"
+            )
+        last, n = len(stream) - width, data.n_prompts
+        starts = torch.arange(n) * last // max(1, n - 1)
+        return stream[starts[:, None] + torch.arange(width)]
+
+    def prompt_dataloader(self, rows: Tensor) -> DataLoader:
+        """Rows such as `prompted` gives, in their order, each a prompt and targets."""
+        windows = PromptedRows(rows, prompt_length=self.data.prompt_length)
+        batch_size = max(1, EVALUATION_TOKENS // rows.shape[1])
+        return self._batches(windows, n_rows=len(rows), batch_size=batch_size)
+
     def state_dict(self) -> dict[str, str]:
         """What a checkpoint remembers of the data."""
         return {"tokenizer_hash": self.tokenizer.hash}
@@ -220,17 +252,24 @@ class TextDataModule(LightningDataModule):
 
     def _loader(self, split: str, *, length: int, stride: int, batch_size: int) -> DataLoader:
         windows = Windows(self._ready().streams[split], length=length, stride=stride)
+        return self._batches(
+            windows, n_rows=len(windows), batch_size=batch_size, shuffle=split == "train"
+        )
+
+    def _batches(
+        self, rows: Dataset[SequenceBatch], *, n_rows: int, batch_size: int, shuffle: bool = False
+    ) -> DataLoader:
         rank, world_size = process_share()
         batches = RowBatches(
-            len(windows),
+            n_rows,
             batch_size=batch_size,
             seed=self._seed,
-            shuffle=split == "train",
+            shuffle=shuffle,
             rank=rank,
             world_size=world_size,
         )
         return DataLoader(
-            windows,
+            rows,
             sampler=batches,
             batch_size=None,
             # Its own generator: making an iterator must not move the one that draws dropout.

@@ -49,3 +49,33 @@ class Windows(Dataset[SequenceBatch]):
             prompt_lengths=prompt_lengths,
             indices=indices,
         )
+
+
+class PromptedRows(Dataset[SequenceBatch]):
+    """Rows of one length whose first tokens are given; the others are targets.
+
+    Args:
+        tokens: token ids, `(rows, tokens)`.
+        prompt_length: tokens that are given, at least 1.
+    """
+
+    def __init__(self, tokens: Tensor, *, prompt_length: int) -> None:
+        self._tokens, self._prompt_length = tokens, prompt_length
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self._tokens)
+
+    def __getitem__(self, rows: list[int]) -> SequenceBatch:
+        """The rows of these positions, as a batch."""
+        tokens, indices = self._tokens[rows], torch.tensor(rows)
+        lengths = torch.full_like(indices, tokens.shape[1] - 1)
+        prompt_lengths = torch.full_like(indices, self._prompt_length)
+        return SequenceBatch(
+            input=tokens[:, :-1],
+            output=tokens[:, 1:],
+            loss_mask=target_mask(prompt_lengths, lengths),
+            lengths=lengths,
+            prompt_lengths=prompt_lengths,
+            indices=indices,
+        )

@@ -1,11 +1,13 @@
 """A decoder-only model as a LightningModule: prompted sequences, or running text."""
 
+import torch
 from torch import Tensor
 
-from data.batches import SequenceBatch
+from data.batches import EOS_ID, SequenceBatch
 from lightning_modules.cache import Cache
 from lightning_modules.continuation import DecoderContinuation
 from lightning_modules.design import Design, Dims
+from lightning_modules.losses import each_loss_and_hit
 from lightning_modules.optimization import Optim
 from lightning_modules.sampling import GREEDY, Sampling, generate
 from lightning_modules.supervised import TokenModule
@@ -55,13 +57,44 @@ class LanguageModelingModule(TokenModule):
         if (limit := self.model.decoder.position.longest) is not None:
             # The last token written is never read, so it may stand one beyond the limit.
             longest = min(longest, limit - int(batch.prompt_lengths.max()) + 1)
+        return self._go_on(batch, longest=longest, end=EOS_ID)
+
+    def _go_on(self, batch: SequenceBatch, *, longest: int, end: int | None) -> list[list[int]]:
         return generate(
             DecoderContinuation(self._step, n_layers=len(self.model.decoder.blocks)),
             batch.input[:, : int(batch.prompt_lengths.max())],
             prompt_lengths=batch.prompt_lengths,
             longest=longest,
             sampling=self.sampling,
+            end=end,
         )
 
     def _step(self, tokens: Tensor, cache: Cache | None) -> Tensor:
         return self.model.logits(self.model(tokens, cache=cache))
+
+
+class TextModule(LanguageModelingModule):
+    """A decoder for running text: nothing ends a row, and losses are told apart by position."""
+
+    def test_step(self, batch: SequenceBatch, batch_index: int) -> None:  # type: ignore[override]
+        """Log loss and accuracy; and as `test/loss_at_64` the loss at positions 33 to 64 of a row.
+
+        Positions count the tokens that a prediction sees, from 1; the other bounds are powers of 2,
+        too.
+        """
+        states, targets = self.states_and_targets(batch)
+        losses, hits = each_loss_and_hit(states, self.output_weight, targets)
+        values = {"test/loss": losses.mean(), "test/accuracy": hits.float().mean()}
+        self.log_dict(values, batch_size=len(targets), sync_dist=True)
+        positions = batch.loss_mask.nonzero()[:, 1]  # from 0: 0 | 1 | 2, 3 | 4 to 7 | ...
+        octaves = torch.frexp(positions.float()).exponent
+        for octave in octaves.unique().tolist():
+            chosen = losses[octaves == octave]
+            self.log(
+                f"test/loss_at_{2**octave}", chosen.mean(), batch_size=len(chosen), sync_dist=True
+            )
+
+    def predict_step(self, batch: SequenceBatch, batch_index: int = 0) -> list[list[int]]:
+        """Go on with each row's prompt by as many tokens as the row has targets."""
+        n_targets = int((batch.lengths - batch.prompt_lengths).max()) + 1
+        return self._go_on(batch, longest=n_targets, end=None)

@@ -81,6 +81,24 @@ def projected_cross_entropy(
 
 
 @torch.no_grad()
+def each_loss_and_hit(states: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each target, the loss without smoothing and whether it has the highest logit.
+
+    Arguments as in `projected_cross_entropy`; both results are `(targets,)`.
+    """
+    dtype = torch.promote_types(states.dtype, torch.float32)
+    losses, hits = states.new_empty(len(targets), dtype=dtype), torch.empty_like(targets).bool()
+    for start in range(0, len(targets), CHUNK_ROWS):
+        rows = slice(start, start + CHUNK_ROWS)
+        logits = states[rows] @ weight.T.to(states.dtype)
+        hits[rows] = logits.argmax(-1).eq(targets[rows])
+        losses[rows] = torch.nn.functional.cross_entropy(
+            logits.to(dtype), targets[rows], reduction="none"
+        )
+    return losses, hits
+
+
+@torch.no_grad()
 def loss_and_hits(states: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """The summed loss without smoothing, and how many targets have the highest logit.
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from ablations.config import RunConfig
 from ablations.task_runs.base import TaskRun
 from ablations.task_runs.forecasting import ForecastingRun
+from ablations.task_runs.language_modeling import LanguageModelingRun
 from ablations.task_runs.sequences import SequenceRun
 from ablations.task_runs.translation import TranslationRun
 from ablations.tasks import Task
@@ -13,6 +14,7 @@ TASK_RUNS: dict[Task, type[TaskRun]] = {
     Task.translation: TranslationRun,
     Task.forecasting: ForecastingRun,
     Task.sequences: SequenceRun,
+    Task.language_modeling: LanguageModelingRun,
 }
 
 

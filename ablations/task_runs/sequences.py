@@ -11,7 +11,7 @@ from ablations.config import RunConfig
 from ablations.task_runs.base import Facts, Rows, TaskRun
 from data.sequence_loading import SequenceDataModule
 from data.sequences import SequenceForm, positions_needed
-from lightning_modules.axes.positions import PositionScheme
+from lightning_modules.axes.positions import stretch_positions
 from lightning_modules.language_modeling import LanguageModelingModule
 from lightning_modules.supervised import TokenModule
 from lightning_modules.translation import TranslationModule
@@ -86,20 +86,13 @@ class SequenceRun(TaskRun):
             if length in undefined:
                 continue
             loader = self.data.test_dataloader(length)
-            stretch(module, length / self.config.data.train_max)
+            stretch_positions(module, length / self.config.data.train_max)
             logged = trainer.test(module, loader, verbose=False)[0]
             targets = self.data.targets(length)
             answers = Predictions.of(trainer).collect(module, loader, count=len(targets))
             rows += self.rows("test", {**logged, **_compare(answers, targets)}, length=length)
-        stretch(module, 1.0)
+        stretch_positions(module, 1.0)
         return rows
-
-
-def stretch(module: pl.LightningModule, factor: float) -> None:
-    """Tell every position scheme how much longer than in training the inputs are."""
-    for part in module.modules():
-        if isinstance(part, PositionScheme):
-            part.stretch(max(1.0, factor))
 
 
 def _compare(answers: list[list[int]], targets: list[list[int]]) -> dict[str, float]:

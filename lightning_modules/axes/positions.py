@@ -58,6 +58,13 @@ class PositionScheme(nn.Module):
         """Prepare for inputs `factor` times as long as those of the training."""
 
 
+def stretch_positions(model: nn.Module, factor: float) -> None:
+    """Tell every scheme of a model how much longer than in training its inputs are, 1 at least."""
+    for part in model.modules():
+        if isinstance(part, PositionScheme):
+            part.stretch(max(1.0, factor))
+
+
 def sinusoids(positions: Tensor, d_model: int) -> Tensor:
     """The table of Vaswani et al. 2017, section 3.5: `(length, d_model)`.
 

@@ -12,7 +12,7 @@ from ablations.task_runs import sequences
 from ablations.task_runs.registry import make_task_run
 from ablations.tasks import Task
 from ablations.weights import load_module
-from lightning_modules.axes.positions import PositionScheme
+from lightning_modules.axes.positions import PositionScheme, stretch_positions
 
 SMALL = {
     "dims.d_model": 16,
@@ -194,10 +194,10 @@ def test_position_schemes_are_told_how_much_longer_the_inputs_are() -> None:
         "sequences", design__position="rope", design__rope_scaling="position_interpolation"
     )
     module = sequences.SequenceRun.build(cell, {"vocabulary_size": 20})
-    sequences._stretch(module, 4.0)
+    stretch_positions(module, 4.0)
     schemes = [part for part in module.modules() if isinstance(part, PositionScheme)]
     assert [scheme.factor for scheme in schemes] == [4.0, 4.0]
-    sequences._stretch(module, 0.5)
+    stretch_positions(module, 0.5)
     assert [scheme.factor for scheme in schemes] == [1.0, 1.0]
 
 
