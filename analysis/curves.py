@@ -32,6 +32,8 @@ SETTINGS: Any = {
 MARKS = {
     "better": ("#0072B2", "^"),
     "worse": ("#D55E00", "v"),
+    "higher": ("#0072B2", "^"),
+    "lower": ("#D55E00", "v"),
     "not distinguishable": ("#555555", "o"),
     "n too small to tell": ("#999999", "s"),
 }
@@ -70,9 +72,9 @@ def effects_figure(table: Table) -> "Figure":
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
-        direction = "higher" if metric_of(table.metric).higher_is_better else "lower"
+        direction = metric_of(table.metric).direction
         axes.set_xlabel(
-            f"Δ {table.metric} on {table.split}, paired with the baseline ({direction} is better)"
+            f"Δ {table.metric} on {table.split}, paired with the baseline ({direction})"
         )
         figure.suptitle(f"{table.study}: Δ with 95% interval over seeds\n{table.headline}")
         used = {row.verdict.value for row in rows if row.verdict}

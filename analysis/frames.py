@@ -16,10 +16,17 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is read: which direction is good, and how many decimals are printed."""
+    """How a metric is read: which direction is good (None: neither), and how many decimals."""
 
-    higher_is_better: bool
+    higher_is_better: bool | None
     decimals: int
+
+    @property
+    def direction(self) -> str:
+        """Which direction is good, in words."""
+        if self.higher_is_better is None:
+            return "neither direction is better by itself"
+        return f"{'higher' if self.higher_is_better else 'lower'} is better"
 
 
 METRICS = {
@@ -35,6 +42,11 @@ METRICS = {
     "exact_match": Metric(higher_is_better=True, decimals=4),
     "token_accuracy": Metric(higher_is_better=True, decimals=4),
     "sentences": Metric(higher_is_better=True, decimals=0),
+    "bits_per_token": Metric(higher_is_better=False, decimals=4),
+    "repetition_rate": Metric(higher_is_better=None, decimals=4),
+    "distinct_1": Metric(higher_is_better=None, decimals=4),
+    "distinct_2": Metric(higher_is_better=None, decimals=4),
+    "continuation_bits": Metric(higher_is_better=None, decimals=3),
 }
 
 # Column that must hold one value in a table column -> axes that may make it differ on purpose.
@@ -217,7 +229,7 @@ def per_seed(arm_cells: pd.DataFrame, column: str) -> pd.Series:
 
 def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     """`value` and `signature` of the study's metric, indexed by run."""
-    whole = records.assign(split=_named_splits(records))
+    whole = records.assign(split=named_splits(records))
     chosen = whole[(whole["metric"] == study.metric) & (whole["split"] == study.split)]
     expected = (records["status"] == "finished") & ~records["run"].isin(_reasons(records, study))
     if chosen.empty and expected.any():
@@ -238,11 +250,16 @@ def _reasons(records: pd.DataFrame, study: StudyView) -> dict[str, str]:
     """By run, why its design isn't defined on the study's split."""
     if "undefined" not in records:
         return {}
-    there = records["undefined"].notna() & (_named_splits(records) == study.split)
+    there = records["undefined"].notna() & (named_splits(records) == study.split)
     return dict(records.loc[there, ["run", "undefined"]].itertuples(index=False))
 
 
-def _named_splits(records: pd.DataFrame) -> pd.Series:
+def runs_of(ids: pd.Series) -> tuple[str, ...]:
+    """The runs that these cells are measured on, each once; see `analysis.splits`."""
+    return tuple(dict.fromkeys(identifier.partition("/")[0] for identifier in ids))
+
+
+def named_splits(records: pd.DataFrame) -> pd.Series:
     """The split of each row, with the length where only a part was measured: `test@8`."""
     if "length" not in records:
         return records["split"]

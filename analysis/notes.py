@@ -52,14 +52,13 @@ def _baseline(cells: pd.DataFrame, study: StudyView) -> str:
 def _method(study: StudyView, comparisons: int) -> str:
     if not comparisons:
         return "Interval: 95% Student t over seeds."
-    best = "higher" if metric_of(study.metric).higher_is_better else "lower"
     kind = "exact" if len(study.seeds) <= statistics.EXACT_UP_TO else "randomised"
     tests = "1 comparison" if comparisons == 1 else f"{comparisons} comparisons"
     return (
-        f"{study.metric}: {best} is better. Intervals: 95% Student t over seeds, each row on its "
-        f"own. Δ: paired by seed with the baseline. p: {kind} two-sided sign-flip test, "
-        f"Holm-adjusted over {tests}; verdicts at {statistics.ALPHA:.0%}. Detectable: the |Δ| "
-        f"these seeds would show {statistics.POWER:.0%} of the time."
+        f"{study.metric}: {metric_of(study.metric).direction}. Intervals: 95% Student t over "
+        f"seeds, each row on its own. Δ: paired by seed with the baseline. p: {kind} two-sided "
+        f"sign-flip test, Holm-adjusted over {tests}; verdicts at {statistics.ALPHA:.0%}. "
+        f"Detectable: the |Δ| these seeds would show {statistics.POWER:.0%} of the time."
     )
 
 

@@ -100,9 +100,8 @@ def responses_figure(responses: pd.DataFrame, study: StudyView, *, signature: st
             panel.set_visible(False)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
-        direction = "higher" if metric_of(study.metric).higher_is_better else "lower"
         figure.supylabel(
-            f"{study.metric} on {study.split}: {signature}\n({direction} is better)",
+            f"{study.metric} on {study.split}: {signature}\n({metric_of(study.metric).direction})",
             fontsize="medium",
         )
         figure.supxlabel(str(numbers_axis(study)), fontsize="medium")

@@ -32,6 +32,8 @@ class Verdict(Enum):
 
     better = "better"
     worse = "worse"
+    higher = "higher"
+    lower = "lower"
     not_distinguishable = "not distinguishable"
     too_few_seeds = "n too small to tell"
     diverged = "diverged"
@@ -183,10 +185,15 @@ def critical_p(p_values: ArrayLike, *, alpha: float = ALPHA) -> np.ndarray:
 
 
 def judge(
-    p_adjusted: float, difference: float, *, tellable: bool, higher_is_better: bool
+    p_adjusted: float, difference: float, *, tellable: bool, higher_is_better: bool | None
 ) -> Verdict:
-    """Verdict of one comparison at `ALPHA` from its Holm-adjusted p and mean difference."""
+    """Verdict of one comparison at `ALPHA` from its Holm-adjusted p and mean difference.
+
+    Where neither direction is better (None), it says which one it was.
+    """
     if p_adjusted <= ALPHA:
+        if higher_is_better is None:
+            return Verdict.higher if difference > 0 else Verdict.lower
         return Verdict.better if (difference > 0) == higher_is_better else Verdict.worse
     return Verdict.not_distinguishable if tellable else Verdict.too_few_seeds
 

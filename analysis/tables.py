@@ -22,6 +22,7 @@ from analysis.frames import (
     pairs,
     per_seed,
     planned_levels,
+    runs_of,
     study_cells,
 )
 from analysis.judging import judged
@@ -196,8 +197,8 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
         baseline={axis: study.baseline_level(axis) for axis in study.axes},
         rows=tuple(_with_baselines(rows, cells, paired, study)),
         comparisons=sum(row.verdict is not Verdict.undefined for row in rows),
-        planned=len(cells),
-        missing=tuple(cells.loc[cells["status"] == "missing", "id"]),
+        planned=len(runs_of(cells["id"])),
+        missing=runs_of(cells.loc[cells["status"] == "missing", "id"]),
         fill_command=study.fill_command,
         notes=tuple(table_notes(cells, study, rows)),
     )
@@ -229,7 +230,7 @@ def _level_fields(
         "level": level,
         "difference": statistics.t_estimate(differences),
         "seeds_compared": len(differences),
-        "baseline_runs": tuple(dict.fromkeys(members["partner"])),
+        "baseline_runs": runs_of(members["partner"]),
         **_run_fields(members, study),
         "differences": differences,
         "comparable": not (members["id"].isin(nowhere) | members["partner"].isin(nowhere)).all(),
@@ -250,7 +251,7 @@ def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
         "missing": int(counts.get("missing", 0)),
         "parameters": (int(known.min()), int(known.max())) if len(known) else None,
         "seconds": float(seconds[members["status"] == "finished"].mean()),
-        "runs": tuple(members["id"]),
+        "runs": runs_of(members["id"]),
     }
 
 

@@ -16,7 +16,7 @@ from ablations.files import write_atomically
 from ablations.task_runs.base import Facts, Rows, TaskRun
 from data.text import evaluation_mode
 from data.text_loading import TextDataModule
-from lightning_modules.axes.positions import Position, stretch_positions
+from lightning_modules.axes.positions import stretch_positions
 from lightning_modules.axes.strategies import Strategy
 from lightning_modules.language_modeling import TextModule
 from lightning_modules.sampling import distinct_n, repetition_rate
@@ -44,20 +44,28 @@ class LanguageModelingRun(TaskRun):
         self.data = TextDataModule(config.data, seed=config.seed, cache_dir=cache_dir)
         self.data.setup()
         self.tokenizer_hash = self.data.tokenizer.hash
+        parts = [("test", length, length) for length in self.data.eval_lengths] + [
+            (f"continuation.{name}", length, self._read(length))
+            for length in self.data.continuation_lengths
+            for name in (*map(str, Strategy), "text")
+        ]
+        self.undefined = [
+            {"split": split, "length": length, "why": why}
+            for split, length, context in parts
+            if (why := self.undefined_at(context))
+        ]
 
-    def defined_at(self, length: int) -> bool:
-        """Whether the position scheme is defined for contexts of this many tokens."""
-        config = self.config
-        return config.design.position is not Position.learned or length <= config.dims.max_length
+    def undefined_at(self, length: int) -> str:
+        """Why the position scheme isn't defined for so long a context; empty where it is."""
+        why = self.config.design.position.undefined_at(length, dims=self.config.dims)
+        return f"{why}, and the context has {length}" if why else ""
 
     def refuse(self) -> None:
         """Refuse windows that a learned table doesn't reach, and more prompts than the text has."""
-        context = self.config.data.context_length
-        if not self.defined_at(context):
+        if why := self.undefined_at(self.config.data.context_length):
             raise ValueError(
-                f"design.position learned is not defined beyond dims.max_length "
-                f"{self.config.dims.max_length} tokens, fewer than data.context_length {context}; "
-                "raise dims.max_length or choose another design.position"
+                f"{why}, as data.context_length says; raise dims.max_length or choose another "
+                "design.position"
             )
         for length in self.data.continuation_lengths:
             self.data.prompted(length)
@@ -81,17 +89,18 @@ class LanguageModelingRun(TaskRun):
     def evaluate(self, trainer: pl.Trainer, module: pl.LightningModule, folder: Path) -> Rows:
         """Losses at every length, and each strategy's continuations, which go to `continuations/`.
 
-        A length at which the position scheme isn't defined has no rows. Every strategy draws with
-        the run's seed.
+        A length at which the position scheme isn't defined has no rows; see `undefined`. Every
+        strategy draws with the run's seed.
         """
         assert isinstance(module, TextModule)
         loader = self.data.val_dataloader()
         logged = trainer.validate(module, loader, verbose=False)[0]
         rows = self._losses("validation", logged)
-        for length in filter(self.defined_at, self.data.eval_lengths):
-            rows += self._windows(trainer, module, length)
+        for length in self.data.eval_lengths:
+            if not self.undefined_at(length):
+                rows += self._windows(trainer, module, length)
         for length in self.data.continuation_lengths:
-            if self.defined_at(self._read(length)):
+            if not self.undefined_at(self._read(length)):
                 rows += self._continuations(trainer, module, folder, length)
         stretch_positions(module, 1.0)
         return rows
