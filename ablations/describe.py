@@ -10,6 +10,7 @@ import docstring_parser
 
 from ablations.config import RunConfig, config_from_flat, flatten, paths, sections
 from ablations.tasks import Task
+from lightning_modules.axes.strategies import Strategy
 from lightning_modules.axis import Axis
 from lightning_modules.design import CONSTRAINTS
 
@@ -48,8 +49,11 @@ def all_axes() -> dict[str, type[Axis]]:
 
 
 def describe_axes() -> Iterator[str]:
-    """Lines of Markdown that list the axes with their levels, then the constraints."""
-    for path, axis in all_axes().items():
+    """Lines of Markdown that list the axes with their levels, then the constraints.
+
+    Strategies are no axis of a config: a run measures them all, each as a split.
+    """
+    for path, axis in {**all_axes(), "split continuation.*": Strategy}.items():
         yield from (f"## {path}", "", f"{_contract(axis)}.", "")
         for number, level in enumerate(axis):
             yield _described(level, baseline=number == 0)

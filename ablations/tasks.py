@@ -152,6 +152,7 @@ class Task(Enum):
             "bits_per_token",
             "loss",
             "accuracy",
+            "position_bits",
             "repetition_rate",
             "distinct_1",
             "distinct_2",

@@ -43,6 +43,7 @@ METRICS = {
     "token_accuracy": Metric(higher_is_better=True, decimals=4),
     "sentences": Metric(higher_is_better=True, decimals=0),
     "bits_per_token": Metric(higher_is_better=False, decimals=4),
+    "position_bits": Metric(higher_is_better=False, decimals=4),
     "repetition_rate": Metric(higher_is_better=None, decimals=4),
     "distinct_1": Metric(higher_is_better=None, decimals=4),
     "distinct_2": Metric(higher_is_better=None, decimals=4),

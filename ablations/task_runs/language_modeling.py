@@ -31,6 +31,7 @@ class LanguageModelingRun(TaskRun):
     signatures: ClassVar[Mapping[str, str]] = {
         "loss": "nats per token",
         "bits_per_token": "bits per token",
+        "position_bits": "bits per token",
         "accuracy": "teacher-forced, per token",
         "repetition_rate": f"{REPEATED}-grams that stand earlier in their continuation",
         "distinct_1": "different tokens among all written",
@@ -116,19 +117,21 @@ class LanguageModelingRun(TaskRun):
             return rows
         ends = {int(name.rpartition(BY_POSITION)[2]): name for name in logged if name not in whole}
         for end in sorted(ends):
-            found = self._losses("position", {"test/loss": logged[ends[end]]}, length=end)
             place = f"position {end}" if end < 3 else f"positions {end // 2 + 1} to {end}"
-            for row in found:
-                row["signature"] += f" of {length} tokens, {place}"
-            rows += found
+            bits = {"position_bits": logged[ends[end]] / math.log(2)}
+            [row] = self._cut("position", bits, length=end)
+            rows.append({**row, "signature": f"{row['signature']} of {length} tokens, {place}"})
         return rows
 
     def _losses(
         self, split: str, logged: Mapping[str, float], *, length: int | None = None
     ) -> Rows:
-        """Rows in nats and in bits that say how the windows were cut."""
+        """Rows in nats and in bits."""
         nats = next(value for name, value in logged.items() if name.endswith("/loss"))
-        values = {"bits_per_token": nats / math.log(2), **logged}
+        return self._cut(split, {"bits_per_token": nats / math.log(2), **logged}, length=length)
+
+    def _cut(self, split: str, values: Mapping[str, float], *, length: int | None) -> Rows:
+        """Rows that say how the windows were cut."""
         mode = evaluation_mode(self.config.data)
         rows = self.rows(split, values, length=length)
         return [{**row, "signature": f"{row['signature']}, {mode}"} for row in rows]

@@ -7,23 +7,23 @@ from lightning_modules.sampling import Sampling
 
 
 class Strategy(Axis):
-    """How a continuation is written: `level() -> Sampling`."""
+    """How a text is continued, every level in each run: `level() -> Sampling`."""
 
     greedy = Level(Sampling, "the most probable token, always", "Holtzman et al. 2020")
-    temperature_01 = Level(
+    temperature_0_1 = Level(
         partial(Sampling, temperature=0.1),
         "drawn at temperature .1: nearly greedy",
         "Ackley et al. 1985, for the temperature",
     )
-    temperature_08 = Level(
+    temperature_0_8 = Level(
         partial(Sampling, temperature=0.8), "drawn at temperature .8", "a usual default"
     )
-    temperature_1 = Level(
+    temperature_1_0 = Level(
         partial(Sampling, temperature=1.0),
         "drawn from the model's own distribution",
         "Holtzman et al. 2020, pure sampling",
     )
-    temperature_15 = Level(
+    temperature_1_5 = Level(
         partial(Sampling, temperature=1.5),
         "drawn at temperature 1.5: improbable tokens gain",
         "Ackley et al. 1985, for the temperature",
