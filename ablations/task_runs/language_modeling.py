@@ -174,10 +174,14 @@ class LanguageModelingRun(TaskRun):
         return self.rows(f"continuation.{name}", values, length=length)
 
     def _keep(self, rows: Tensor, file: Path) -> None:
-        """Write prompts and continuations as text, one JSON object a line."""
+        """Write prompts and continuations as text and token ids, one JSON object a line."""
         prompt, decode = self.config.data.prompt_length, self.data.tokenizer.decode
         lines = [
-            {"prompt": decode(row[:prompt]), "continuation": decode(row[prompt:])}
+            {
+                "prompt": decode(row[:prompt]),
+                "continuation": decode(row[prompt:]),
+                "tokens": row[prompt:],
+            }
             for row in rows.tolist()
         ]
         content = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)

@@ -178,3 +178,36 @@ def test_check_refuses_an_illegal_combination(flat, word):
 def test_check_accepts_the_baseline():
     check(RunConfig())
     assert RunConfig().design == Design()
+
+
+def id_of(task, **data):
+    named = {f"data.{name}": value for name, value in data.items()}
+    return run_id(config_from_flat({"task": task, **named}), FINGERPRINT)
+
+
+@pytest.mark.parametrize(
+    ("task", "trained"), [("sequences", "train_max"), ("language_modeling", "context_length")]
+)
+def test_lengths_spelled_in_another_way_are_the_same_run(task, trained):
+    spelled = {
+        id_of(task, **{trained: 16, "eval_lengths": text})
+        for text in ("1x 2x 40", "16,32,40", "1x,32 40")
+    }
+    assert len(spelled) == 1
+    others = [
+        id_of(task, **{trained: 16, "eval_lengths": "2x 1x 40"}),
+        id_of(task, **{trained: 20, "eval_lengths": "16 32 40"}),
+        id_of(task, **{trained: 20, "eval_lengths": "1x 2x 40"}),
+    ]
+    assert len(spelled.union(others)) == 4
+
+
+def test_the_default_lengths_keep_their_id_however_they_are_spelled():
+    assert id_of("sequences", eval_lengths="8 16 32 64") == id_of("sequences") == "583169532c8f"
+    assert id_of("language_modeling", continuation_lengths="64,256") == id_of("language_modeling")
+
+
+def test_an_axis_of_the_trained_length_leaves_other_lengths_alone():
+    base = config_from_flat({"task": "sequences", "data.eval_lengths": "8,16"})
+    longer = config_from_flat({"data.train_max": 16}, base=base)
+    assert longer.data.eval_lengths == "8,16"

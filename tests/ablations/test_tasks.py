@@ -28,6 +28,14 @@ OF_TASK: dict[str, dict[str, Any]] = {
     "translation": {"data.vocabulary_size": 200, "data.n_train": 200, "data.n_test": 10},
     "forecasting": {"data.n_hours": 1_500, "data.lookback": 48},
     "sequences": {"data.n_train": 200, "data.n_eval": 20, "data.eval_lengths": "1x 2x"},
+    "language_modeling": {
+        "data.context_length": 16,
+        "data.tokens_per_batch": 64,
+        "data.eval_lengths": "1x 2x",
+        "data.n_prompts": 3,
+        "data.prompt_length": 4,
+        "data.continuation_lengths": "8 12",
+    },
 }
 TRAINED = {
     "translation": "bleu",
@@ -54,6 +62,8 @@ def run(cell: RunConfig, folder: Path) -> dict[str, Any]:
         ("forecasting", {"variant__readout": "autoregressive", "variant__tokens": "point"}),
         ("sequences", {}),
         ("sequences", {"variant__form": "decoder_only"}),
+        ("language_modeling", {}),
+        ("language_modeling", {"data__vocabulary_size": 200, "data__eval_stride": 7}),
     ],
 )
 def test_a_run_from_config_to_record(
@@ -207,6 +217,7 @@ def test_position_schemes_are_told_how_much_longer_the_inputs_are() -> None:
         ("translation", {"dims__max_length": 5}, "learned is not defined beyond.* 5 tokens"),
         ("forecasting", {"dims__max_length": 5}, "learned is not defined beyond.* 5 tokens"),
         ("sequences", {"dims__max_length": 5}, "learned is not defined beyond.* 5 tokens"),
+        ("language_modeling", {"dims__max_length": 5}, "beyond.* 5 tokens, and the context has 16"),
     ],
 )
 def test_data_that_a_learned_table_does_not_reach_are_refused(
@@ -223,6 +234,7 @@ def test_data_that_a_learned_table_does_not_reach_are_refused(
         ("forecasting", {"design.embedding_tying": "none"}, "embedding_tying none does nothing"),
         ("translation", {"design.position": "rope", "design.rope_scaling": "ntk_aware"}, "nothing"),
         ("sequences", {"variant.form": "decoder_only", "budget.beam_size": 2}, "beam_size 2 does"),
+        ("language_modeling", {"budget.beam_size": 2}, "budget.beam_size 2 does nothing here"),
         ("forecasting", {"variant.model": "same_hour_last_week"}, "lookback of at least 168"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.lengths import buckets, evaluation_lengths
+from data.lengths import buckets, canonical_lengths, evaluation_lengths
 
 
 def read(text: str, trained: int = 10) -> tuple[int, ...]:
@@ -62,3 +62,21 @@ def test_everything_is_in_the_first_bucket_that_it_fits(
         for row in rows:
             assert bound == min(end for end in found if end >= lengths[row])
     assert sorted(row for rows in found.values() for row in rows) == list(range(len(lengths)))
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, unique=True), st.integers(1, 20))
+def test_one_spelling_of_the_same_lengths(lengths: list[int], trained: int) -> None:
+    def spell(text: str) -> str:
+        return canonical_lengths(text, name="data.eval_lengths", trained=trained)
+
+    found = spell(",".join(map(str, lengths)))
+    assert read(found, trained) == tuple(lengths)
+    assert spell(found) == found
+    assert all(
+        part.endswith("x") == (read(part, trained)[0] % trained == 0) for part in found.split()
+    )
+
+
+def test_the_default_spelling_is_the_one() -> None:
+    for text in ("1x 2x 4x 8x", "8,16, 32 64", "1x,16 4x 64"):
+        assert canonical_lengths(text, name="x", trained=8) == "1x 2x 4x 8x"

@@ -75,6 +75,9 @@ def test_the_fingerprint_is_that_of_the_content(data: TextData, tmp_path: Path) 
         ({"eval_stride": 65}, r"data\.eval_stride=65 is longer than a window"),
         ({"eval_lengths": "16", "eval_stride": 32}, r"eval_lengths='16', so tokens between"),
         ({"eval_lengths": "1x, 2y"}, r"'2y' is neither"),
+        ({"continuation_lengths": "long"}, r"data\.continuation_lengths='long': 'long' is neither"),
+        ({"n_prompts": -1}, r"data\.n_prompts=-1 is too small: at least 0"),
+        ({"prompt_length": 0}, r"data\.prompt_length=0 is too small: at least 1"),
     ],
 )
 def test_senseless_settings_are_refused(changes: dict[str, object], message: str) -> None:

@@ -1,5 +1,6 @@
 """The data module of language modelling."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,3 +130,38 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(data: TextData, tmp_path:
     other = module(replace(data, vocabulary_size=60), tmp_path)
     with pytest.raises(ValueError, match=r"token ids would mean other characters or words"):
         other.load_state_dict(built.state_dict())
+
+
+def test_prompts_are_spread_over_the_test_text_without_overlap(
+    data: TextData, tmp_path: Path
+) -> None:
+    built = module(replace(data, n_prompts=9, prompt_length=5), tmp_path)
+    text = [BOS_ID, *built.tokenizer.encode(load_text(data)["test"])]
+    rows = built.prompted(20).tolist()
+    first, *_, last = rows
+    assert (first, last) == (text[:25], text[-25:])
+    places = [next(i for i in range(len(text)) if text[i : i + 25] == row) for row in rows]
+    gaps = [after - before for before, after in itertools.pairwise(places)]
+    assert min(gaps) >= 25
+    assert max(gaps) - min(gaps) <= 1
+
+
+def test_prompted_rows_count_what_stands_behind_the_prompt(data: TextData, tmp_path: Path) -> None:
+    built = module(replace(data, n_prompts=3, prompt_length=5), tmp_path)
+    rows = built.prompted(20)
+    [batch] = built.prompt_dataloader(rows)
+    assert batch.indices.tolist() == [0, 1, 2]
+    assert torch.equal(batch.output[batch.loss_mask].view(3, 20), rows[:, 5:])
+    assert torch.equal(batch.input[:, :5], rows[:, :5])
+    assert set(batch.prompt_lengths.tolist()) == {5}
+
+
+def test_more_prompts_than_the_text_has_are_refused(data: TextData, tmp_path: Path) -> None:
+    tokens = len(load_text(data)["test"]) + 1
+    fits = tokens // 36
+    assert len(module(replace(data, n_prompts=fits), tmp_path).prompted(20)) == fits
+    with pytest.raises(
+        ValueError, match=rf"n_prompts={fits + 1}: .* of 20; at most {fits}, or more"
+    ):
+        module(replace(data, n_prompts=fits + 1), tmp_path).prompted(20)
+    assert module(replace(data, n_prompts=0), tmp_path).continuation_lengths == ()

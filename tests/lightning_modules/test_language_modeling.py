@@ -5,11 +5,12 @@ import math
 import pytest
 import torch
 
-from data.batches import SequenceBatch, sequence_block
+from data.batches import EOS_ID, SequenceBatch, sequence_block, target_mask
 from lightning_modules.cache import Cache
 from lightning_modules.design import Design
-from lightning_modules.language_modeling import LanguageModelingModule
+from lightning_modules.language_modeling import LanguageModelingModule, TextModule
 from lightning_modules.optimization import Optim, Schedule
+from lightning_modules.sampling import Sampling
 from lightning_modules.transformer import DecoderOnly
 from tests.lightning_modules.designs import (
     CARD_PRODUCT,
@@ -86,3 +87,47 @@ def test_generation_goes_on_from_each_prompt() -> None:
     for row in range(3):
         alone = SequenceBatch(**{n: tensor[[row]] for n, tensor in vars(batch).items()})
         assert module.predict_step(alone) == [together[row]]
+
+
+def text_rows(*prompt_lengths: int) -> SequenceBatch:
+    """Rows of 40 tokens, of which the last one's input ends after 9."""
+    rows = tokens(len(prompt_lengths), 41, seed=3)
+    lengths = torch.tensor([40] * (len(rows) - 1) + [9])
+    prompts = torch.tensor(prompt_lengths)
+    return SequenceBatch(
+        input=rows[:, :-1],
+        output=rows[:, 1:],
+        loss_mask=target_mask(prompts, lengths),
+        lengths=lengths,
+        prompt_lengths=prompts,
+        indices=torch.arange(len(rows)),
+    )
+
+
+def test_losses_by_position_are_means_over_the_positions_they_name() -> None:
+    torch.manual_seed(0)
+    module = TextModule(vocabulary_size=VOCABULARY, dims=TINY).eval()
+    batches = [text_rows(1, 1), text_rows(6, 1)]
+    loader = torch.utils.data.DataLoader(batches, None)  # type: ignore[arg-type]
+    [logged] = trainer().test(module, loader, verbose=False)
+    found: dict[int, list[float]] = {}
+    for batch in batches:
+        logits = module.model.logits(module.model(batch.input, batch.lengths))
+        for row, place in batch.loss_mask.nonzero().tolist():
+            loss = torch.nn.functional.cross_entropy(logits[row, place], batch.output[row, place])
+            end = next(end for end in (1, 2, 4, 8, 16, 32, 64) if place + 1 <= end)
+            found.setdefault(end, []).append(loss.item())
+    means = {f"test/loss_at_{end}": sum(losses) / len(losses) for end, losses in found.items()}
+    whole = sum(sum(losses) for losses in found.values()) / sum(map(len, found.values()))
+    assert {k: v for k, v in logged.items() if "_at_" in k} == pytest.approx(means, abs=1e-5)
+    assert logged["test/loss"] == pytest.approx(whole, abs=1e-5)
+
+
+def test_text_goes_on_to_the_length_asked_for() -> None:
+    """Nothing ends a row: `</s>` is a line end, and a token as any other."""
+    torch.manual_seed(0)
+    module = TextModule(vocabulary_size=VOCABULARY, dims=TINY, sampling=Sampling(temperature=5.0))
+    batch = sequence_block(tokens(8, 3), tokens(8, 40))
+    found = module.eval().predict_step(batch)
+    assert {len(row) for row in found} == {41}
+    assert any(EOS_ID in row[:-1] for row in found)

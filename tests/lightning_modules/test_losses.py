@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from lightning_modules.losses import CHUNK_ROWS, loss_and_hits, projected_cross_entropy
+from lightning_modules.losses import (
+    CHUNK_ROWS,
+    each_loss_and_hit,
+    loss_and_hits,
+    projected_cross_entropy,
+)
 
 
 def problem(rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -33,6 +38,14 @@ def test_loss_and_hits() -> None:
     logits = states @ weight.T
     assert loss.item() == pytest.approx(cross_entropy(logits, targets, reduction="sum").item())
     assert hits.item() == (logits.argmax(-1) == targets).sum().item()
+
+
+def test_loss_and_hit_of_each_target() -> None:
+    states, weight, targets = problem(CHUNK_ROWS + 5)
+    losses, hits = each_loss_and_hit(states, weight, targets)
+    logits = states @ weight.T
+    torch.testing.assert_close(losses, cross_entropy(logits, targets, reduction="none").detach())
+    assert torch.equal(hits, logits.argmax(-1) == targets)
 
 
 def test_no_information_costs_log_of_the_vocabulary() -> None:
