@@ -12,12 +12,16 @@ from data.lengths import canonical_lengths
 LOCATION_PATHS = frozenset({"data.path"})  # where the data lies does not change what a run computes
 # By task: the names that hold lengths, each with the name of the trained length, its `1x`.
 LENGTH_PATHS = {
+    "translation": {"data.eval_source_words": "data.train_max_source_words"},
+    "forecasting": {"data.eval_lookbacks": "data.lookback"},
     "sequences": {"data.eval_lengths": "data.train_max"},
     "language_modeling": {
         "data.eval_lengths": "data.context_length",
         "data.continuation_lengths": "data.context_length",
     },
 }
+# Training may have no limit there, so that multiples of it can't always be written.
+IN_NUMBERS = frozenset({"data.eval_source_words"})
 
 
 @cache
@@ -53,8 +57,14 @@ def _spelled_lengths(values: Mapping[str, Any]) -> dict[str, str]:
     known, spelled = unsaid(values["task"]), {}
     for name, one in LENGTH_PATHS.get(values["task"], {}).items():
         text, trained = values.get(name), values.get(one, known[one])
-        if isinstance(text, str) and isinstance(trained, int) and trained > 0:
-            spelled[name] = canonical_lengths(text, name=name, trained=trained)
+        multiples = name not in IN_NUMBERS
+        if (
+            text
+            and isinstance(text, str)
+            and isinstance(trained, int)
+            and (trained > 0 or not multiples)
+        ):
+            spelled[name] = canonical_lengths(text, name=name, trained=trained, multiples=multiples)
     return spelled
 
 

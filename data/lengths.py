@@ -37,14 +37,16 @@ def evaluation_lengths(text: str, *, name: str, trained: int) -> tuple[int, ...]
     return lengths
 
 
-def canonical_lengths(text: str, *, name: str, trained: int) -> str:
-    """The one spelling of these lengths: multiples of the trained length where they are any.
+def canonical_lengths(text: str, *, name: str, trained: int, multiples: bool = True) -> str:
+    """The one spelling of these lengths, in their order.
 
-    `8,16` and `1x 2x` are both `1x 2x` where 8 is the trained length.
-
-    Arguments and errors as for `evaluation_lengths`.
+    With `multiples`, those of the trained length are written as such: `8,16` and `1x 2x` are both
+    `1x 2x` where 8 is the trained length. Without, all are numbers. Other arguments and errors are
+    those of `evaluation_lengths`.
     """
     lengths = evaluation_lengths(text, name=name, trained=trained)
+    if not multiples:
+        return " ".join(map(str, lengths))
     return " ".join(
         str(length) if length % trained else f"{length // trained}x" for length in lengths
     )

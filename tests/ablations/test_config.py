@@ -191,15 +191,27 @@ def id_of(task, **data):
 def test_lengths_spelled_in_another_way_are_the_same_run(task, trained):
     spelled = {
         id_of(task, **{trained: 16, "eval_lengths": text})
-        for text in ("1x 2x 40", "16,32,40", "1x,32 40")
+        for text in ("1x 2x 50", "16,32,50", "1x,32 50")
     }
     assert len(spelled) == 1
     others = [
-        id_of(task, **{trained: 16, "eval_lengths": "2x 1x 40"}),
-        id_of(task, **{trained: 20, "eval_lengths": "16 32 40"}),
-        id_of(task, **{trained: 20, "eval_lengths": "1x 2x 40"}),
+        id_of(task, **{trained: 16, "eval_lengths": "2x 1x 50"}),
+        id_of(task, **{trained: 20, "eval_lengths": "16 32 50"}),
+        id_of(task, **{trained: 20, "eval_lengths": "1x 2x 50"}),
     ]
     assert len(spelled.union(others)) == 4
+
+
+def test_buckets_and_lookbacks_are_spelled_in_one_way_too():
+    words = [
+        id_of("translation", train_max_source_words=8, eval_source_words=text)
+        for text in ("1x 12", "8, 12")
+    ]
+    assert words[0] == words[1] != id_of("translation", train_max_source_words=8)
+    assert id_of("translation", eval_source_words="8,12") == id_of(
+        "translation", eval_source_words="8 12"
+    )
+    assert id_of("forecasting", eval_lookbacks="2x") == id_of("forecasting", eval_lookbacks="336")
 
 
 def test_the_default_lengths_keep_their_id_however_they_are_spelled():

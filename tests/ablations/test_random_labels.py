@@ -28,7 +28,7 @@ TRAINED = {
     "dims.n_decoder_layers": 1,
     "dims.dropout": 0.0,
     "design.position": "shaw",
-    "optim.lr": 0.01,
+    "optim.lr": 0.02,
     "optim.warmup_steps": 10,
     "optim.schedule": "linear",
     "optim.label_smoothing": 0.0,

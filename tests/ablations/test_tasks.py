@@ -29,6 +29,7 @@ OF_TASK: dict[str, dict[str, Any]] = {
     "forecasting": {"data.n_hours": 1_500, "data.lookback": 48},
     "sequences": {"data.n_train": 200, "data.n_eval": 20, "data.eval_lengths": "1x 2x"},
     "language_modeling": {
+        "data.path": str(Path(__file__).parents[2] / "LICENSE"),
         "data.context_length": 16,
         "data.tokens_per_batch": 64,
         "data.eval_lengths": "1x 2x",
@@ -63,7 +64,7 @@ def run(cell: RunConfig, folder: Path) -> dict[str, Any]:
         ("sequences", {}),
         ("sequences", {"variant__form": "decoder_only"}),
         ("language_modeling", {}),
-        ("language_modeling", {"data__vocabulary_size": 200, "data__eval_stride": 7}),
+        ("language_modeling", {"data__vocabulary_size": 120, "data__eval_stride": 7}),
     ],
 )
 def test_a_run_from_config_to_record(

@@ -135,6 +135,7 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(data: TextData, tmp_path:
 def test_prompts_are_spread_over_the_test_text_without_overlap(
     data: TextData, tmp_path: Path
 ) -> None:
+    Path(data.path).write_text(" ".join(map(str, range(1000))))  # 20 characters stand once
     built = module(replace(data, n_prompts=9, prompt_length=5), tmp_path)
     text = [BOS_ID, *built.tokenizer.encode(load_text(data)["test"])]
     rows = built.prompted(20).tolist()
