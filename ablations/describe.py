@@ -53,7 +53,8 @@ def describe_axes() -> Iterator[str]:
 
     Strategies are no axis of a config: a run measures them all, each as a split.
     """
-    for path, axis in {**all_axes(), "split continuation.*": Strategy}.items():
+    listed: dict[str, type[Axis]] = {**all_axes(), "split continuation.*": Strategy}
+    for path, axis in listed.items():
         yield from (f"## {path}", "", f"{_contract(axis)}.", "")
         for number, level in enumerate(axis):
             yield _described(level, baseline=number == 0)
