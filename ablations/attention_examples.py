@@ -6,10 +6,11 @@ from typing import Any
 
 from ablations.task_runs.base import TaskRun
 from ablations.task_runs.forecasting import HOUR, ForecastingRun
-from ablations.task_runs.sequences import SequenceRun, stretch
+from ablations.task_runs.sequences import SequenceRun
 from ablations.task_runs.translation import TranslationRun
 from data.batches import ForecastingBatch, TranslationBatch, translation_batch
 from data.sequence_loading import load_splits, take
+from lightning_modules.axes.positions import stretch_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,7 @@ def _sequence(run: SequenceRun, module: Any, choice: Choice) -> Example:
         read = {"encoder": batch.source, "decoder": batch.target_input}
     else:
         read = {"decoder": batch.input}
-    stretch(module, length / data.train_max)
+    stretch_positions(module, length / data.train_max)
     return Example(
         title=f"{data.task.name}, {length} items, example {choice.index}",
         batch=batch,

@@ -47,6 +47,8 @@ class Claimed(StrEnum):
 
     better = "better"
     worse = "worse"
+    higher = "higher"
+    lower = "lower"
     equal = "equal"
 
 
@@ -56,7 +58,8 @@ class Comparison:
 
     Attributes:
         study: name of the study.
-        axis: the axis whose level is compared with its baseline.
+        axis: the axis whose level is compared with its baseline; empty where splits of all runs
+            are compared.
         level: the level.
         at: levels of other axes, by dotted name: only runs at them count.
         metric: the metric, and `split` where it is read.
@@ -67,8 +70,8 @@ class Comparison:
     """
 
     study: str
-    axis: str
-    level: Scalar
+    axis: str = ""
+    level: Scalar = ""
     at: Mapping[str, Scalar] = field(default_factory=dict)
     metric: str
     split: str
@@ -166,7 +169,8 @@ _WORDS = CLAIM_KEYS - {"kind", "comparisons"}
 
 
 def _comparison(content: Any) -> Comparison:
-    fields = _known(content, COMPARISON_KEYS, required=COMPARISON_KEYS - {"at", "against"})
+    own = {"axis", "level"} if "against" in content else set()
+    fields = _known(content, COMPARISON_KEYS, required=COMPARISON_KEYS - {"at", "against", *own})
     smallest = fields["smallest"]
     if not isinstance(smallest, int | float) or not smallest > 0:
         raise ValueError(f"smallest: {smallest!r} is no number over 0")

@@ -105,6 +105,7 @@ def table(arguments: Namespace) -> int:
     """Compare the levels of a study with its baseline."""
     cells, command = planned(arguments), same_command("sweep", arguments)
     frame = results(cells, arguments.runs, command=command)
+    from analysis.splits import compare_splits
     from analysis.tables import render, study_table
 
     view = study_view(
@@ -114,7 +115,7 @@ def table(arguments: Namespace) -> int:
         command=command,
         effect=arguments.effect,
     )
-    comparison = study_table(frame, view)
+    comparison = study_table(*compare_splits(frame, view))
     put(render(comparison, format=arguments.format), arguments.output)
     if arguments.figures is not None:
         from analysis.figures import save_figures

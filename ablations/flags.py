@@ -117,7 +117,11 @@ def table(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate table`."""
     study(parser)
     parser.add_argument("--metric", help="the metric shown (the study's)")
-    parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
+    parser.add_argument(
+        "--split",
+        help="the split shown (the study's, or the first test split); several, such as "
+        "'continuation.*@64' or 'test@8,test@16', are compared within each run",
+    )
     parser.add_argument(
         "--effect", type=_difference, help="a difference that matters; says how many seeds show it"
     )

@@ -69,9 +69,10 @@ def _tables(plan: Plan, view: "StudyView", frame: "pandas.DataFrame") -> "Iterat
     """The main table, then those of the other test splits that the runs have."""
     from dataclasses import replace
 
+    from analysis.splits import compare_splits
     from analysis.tables import study_table
 
-    yield study_table(frame, view)
+    yield study_table(*compare_splits(frame, view))
     first = plan.cells[0].config
     for split in first.task.value.test_splits(first.data):
         if split != view.split:

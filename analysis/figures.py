@@ -11,6 +11,7 @@ from analysis.curves import curves_figure, curves_frame, effects_figure, effects
 from analysis.frames import StudyView
 from analysis.length_curves import COMPANIONS, lengths_figure, lengths_frame
 from analysis.responses import responses_figure, responses_frame
+from analysis.splits import compare_splits
 from analysis.tables import Table
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def study_figures(
     if lengths["metric"].isin(metrics).any():
         drawn = lengths_figure(lengths, metrics=metrics)
         yield Drawing("lengths", "By length, the trained one marked.", drawn, lengths)
-    responses = responses_frame(frame, study)
+    responses = responses_frame(*compare_splits(frame, study))
     if not responses.empty:
         drawn = responses_figure(responses, study, signature=table.signature)
         yield Drawing("responses", "Over the levels of an axis of numbers.", drawn, responses)

@@ -33,6 +33,7 @@ class LengthKind:
 KINDS = {
     "sequences": LengthKind("items", "data.train_max"),
     "forecasting": LengthKind("rows of the past", "data.lookback"),
+    "language_modeling": LengthKind("tokens", "data.context_length"),
     "translation": LengthKind("words of the source, up to", "data.train_max_source_words"),
 }
 COMPANIONS = {"exact_match": ("token_accuracy",), "bleu": ("chrf", "loss")}

@@ -22,6 +22,8 @@ from analysis import statistics
 from analysis.frames import StudyView, has_level, metric_of, pairs, per_seed, study_cells
 from analysis.statistics import ALPHA, Estimate
 
+DIRECTIONS = {"higher": 1, "lower": -1, "equal": 0}
+
 
 class ClaimVerdict(Enum):
     """What can be said of a claim; the value is how it is printed."""
@@ -38,11 +40,12 @@ class Question:
 
     Attributes:
         study: the plan, with the metric and split that are read.
-        axis: the axis whose `level` is compared with its baseline.
+        axis: the axis whose `level` is compared with its baseline; with `against` it may be empty,
+            and all runs count.
         level: the level.
         at: levels of other axes that runs must have to count.
         against: another split of the same runs, in place of the baseline's level.
-        claimed: "better", "worse" or "equal".
+        claimed: "better", "worse", "higher", "lower" or "equal".
         smallest: the smallest difference that would matter, over 0.
         alpha: two-sided level of each test.
     """
@@ -123,7 +126,8 @@ def answer(frame: pd.DataFrame, question: Question) -> Answer:
     if effect.n:
         p = float(statistics.sign_flip_p(differences))
         higher = metric_of(question.study.metric).higher_is_better and not diverging
-        direction = {"better": 1, "worse": -1, "equal": 0}[question.claimed] * (1 if higher else -1)
+        good = 1 if higher else -1
+        direction = {"better": good, "worse": -good, **DIRECTIONS}[question.claimed]
         smallest = 0.5 if diverging else question.smallest
         verdict = settle(differences, direction, smallest=smallest, alpha=question.alpha)
     return Answer(
@@ -176,7 +180,7 @@ def _members(frame: pd.DataFrame, question: Question) -> pd.DataFrame:
         cells = cells[has_level(cells, axis, level)].reset_index(drop=True)
     if question.against:
         other = study_cells(frame, replace(study, split=question.against)).set_index("id")["value"]
-        found = cells[has_level(cells, question.axis, question.level)]
+        found = cells[has_level(cells, question.axis, question.level)] if question.axis else cells
         difference = found["value"] - found["id"].map(other)
         return found.assign(
             partner=found["id"], partner_status=found["status"], difference=difference

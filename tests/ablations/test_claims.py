@@ -14,6 +14,8 @@ from ablations.plan import make_plan
 from ablations.study import load_study
 from analysis.claim_tables import ClaimRow
 from analysis.verdicts import ClaimVerdict
+from data.text import continuation_lengths
+from lightning_modules.axes.strategies import Strategy
 
 FAMILIES = {"A": 13, "P": 11, "N": 8, "F": 5, "T": 6, "G": 3, "S": 5}
 IDS = {f"{family}{number}" for family, last in FAMILIES.items() for number in range(1, last + 1)}
@@ -87,11 +89,19 @@ def test_a_comparison_is_one_that_its_study_makes(name, part):
     study = load_study(part.study)
     task = parse_value("task", study.base.get("task", "translation")).value
     plan = make_plan(study, data_fingerprint=lambda data: "f" * 16)
-    assert part.level in study.axes[part.axis]
     assert part.against or part.level != study.baseline[part.axis]
+    assert not part.axis or part.level in study.axes[part.axis]
     assert all(level in study.axes[axis] for axis, level in part.at.items())
     assert part.metric in task.metrics
-    splits = task.test_splits(plan.cells[0].config.data)
+    data = plan.cells[0].config.data
+    splits = task.test_splits(data)
+    if part.study == "generation":
+        names = [*map(str, Strategy), "text"]
+        splits = [
+            f"continuation.{name}@{length}"
+            for name in names
+            for length in continuation_lengths(data)
+        ]
     assert {part.split, part.against or part.split} <= set(splits)
     # Of m comparisons each is tested at 5% / m, so a study of eight seeds can settle up to six.
     assert len(CLAIMS[name].comparisons) <= 6

@@ -125,6 +125,11 @@ def test_a_split_is_compared_with_another_of_the_same_runs():
     assert result.verdict is REFUTED
     assert result.effect.mean == pytest.approx(-5.1, abs=0.1)
     assert result.effect.n == len(SEEDS)
+    every = [
+        answer(both, asked(study, "", "", claim, against="test")) for claim in ("lower", "higher")
+    ]
+    assert [found.verdict for found in every] == [CONFIRMED, REFUTED]
+    assert every[0].effect.mean == pytest.approx(-5.1, abs=0.1)
 
 
 def test_a_level_that_never_finishes_is_compared_by_its_divergence():
