@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning.loggers import Logger
 
 from ablations import run as run_module
 from ablations.checkpoints import Checkpoints
@@ -204,6 +205,47 @@ def test_kill_9_costs_nothing_but_time(tmp_path: Path, watched: Callable[..., Se
     assert result["resumed"] == 2
     assert_the_same((undisturbed, tmp_path / "undisturbed"), (result, tmp_path / "killed"))
     assert list(tmp_path.glob("killed/*/.checkpoint*")) == []
+
+
+class Recorder(Logger):
+    """Keeps what is logged, and is its own tracker."""
+
+    name, version = "recorder", "0"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logged: dict[tuple[Any, ...], dict[str, float]] = {}
+
+    def start(self, *_: Any, **__: Any) -> "Recorder":
+        return self
+
+    def log_hyperparams(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        assert step is not None
+        self.logged[step, *metrics] = metrics  # what was logged after the checkpoint comes again
+
+    def finish(self, _: Any) -> None:
+        """Nothing."""
+
+
+def test_what_is_logged_goes_on_at_the_same_steps(
+    tmp_path: Path, watched: Callable[..., Seen], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Checkpoints, "_is_due", lambda self, trainer: True)
+    config = config_of("sequences")
+    undisturbed, disturbed = Recorder(), Recorder()
+    run(config, tmp_path / "undisturbed", tracker=undisturbed)
+    # Before the first kill there was a validation just before the checkpoint.
+    for kill_at in (12, 17):
+        watched(kill_at)
+        with pytest.raises(Killed):
+            run(config, tmp_path / "killed", tracker=disturbed)
+    watched()
+    run(config, tmp_path / "killed", tracker=disturbed)
+    assert disturbed.logged == undisturbed.logged
+    assert len(undisturbed.logged) > 16
 
 
 def test_the_seconds_of_a_run_add_up(tmp_path: Path, watched: Callable[..., Seen]) -> None:
