@@ -140,9 +140,10 @@ def _part(
 def _what(comparison: Comparison) -> str:
     at = "".join(f", {axis}={level}" for axis, level in comparison.at.items())
     against = f" against {comparison.against}" if comparison.against else " against the baseline"
+    level = f"{comparison.axis}={comparison.level}" if comparison.axis else "every run"
     size = f"by {comparison.smallest:g}"
     return (
-        f"{comparison.study}: {comparison.axis}={comparison.level}{at}{against} is "
+        f"{comparison.study}: {level}{at}{against} is "
         f"{comparison.claims} in {comparison.metric} on {comparison.split} ({size})"
     )
 
@@ -197,7 +198,10 @@ def _needed(cell: Cell, claim: Claim, plan: Plan) -> bool:
     return any(
         comparison.study == plan.name
         and all(levels[axis] == level for axis, level in comparison.at.items())
-        and levels[comparison.axis] in (comparison.level, _other(comparison, plan))
+        and (
+            not comparison.axis
+            or levels[comparison.axis] in (comparison.level, _other(comparison, plan))
+        )
         and _elsewhere_alike(levels, comparison, plan)
         for comparison in claim.comparisons
     )

@@ -38,11 +38,11 @@ class Question:
 
     Attributes:
         study: the plan, with the metric and split that are read.
-        axis: the axis whose `level` is compared with its baseline.
+        axis: the axis whose `level` is compared with its baseline; "" for all runs, with `against`.
         level: the level.
         at: levels of other axes that runs must have to count.
         against: another split of the same runs, in place of the baseline's level.
-        claimed: "better", "worse" or "equal".
+        claimed: "better", "worse", "higher", "lower" or "equal".
         smallest: the smallest difference that would matter, over 0.
         alpha: two-sided level of each test.
     """
@@ -122,8 +122,7 @@ def answer(frame: pd.DataFrame, question: Question) -> Answer:
     verdict, p = ClaimVerdict.not_run, math.nan
     if effect.n:
         p = float(statistics.sign_flip_p(differences))
-        higher = metric_of(question.study.metric).higher_is_better and not diverging
-        direction = {"better": 1, "worse": -1, "equal": 0}[question.claimed] * (1 if higher else -1)
+        direction = _direction(question, diverging)
         smallest = 0.5 if diverging else question.smallest
         verdict = settle(differences, direction, smallest=smallest, alpha=question.alpha)
     return Answer(
@@ -137,6 +136,19 @@ def answer(frame: pd.DataFrame, question: Question) -> Answer:
         detectable=statistics.detectable_effect(effect.sd, effect.n, alpha=question.alpha),
         seeds_needed=_seeds_needed(question, effect.sd),
     )
+
+
+def _direction(question: Question, diverging: bool) -> int:
+    """The sign of the differences that is claimed; 0 for none. More divergence is worse."""
+    plain = {"equal": 0, "higher": 1, "lower": -1}
+    if question.claimed in plain:
+        return plain[question.claimed]
+    higher = False if diverging else metric_of(question.study.metric).higher_is_better
+    if higher is None:
+        raise ValueError(
+            f"{question.study.metric} is not better in either direction; claim higher or lower"
+        )
+    return 1 if (question.claimed == "better") == higher else -1
 
 
 def settle(
@@ -176,7 +188,9 @@ def _members(frame: pd.DataFrame, question: Question) -> pd.DataFrame:
         cells = cells[has_level(cells, axis, level)].reset_index(drop=True)
     if question.against:
         other = study_cells(frame, replace(study, split=question.against)).set_index("id")["value"]
-        found = cells[has_level(cells, question.axis, question.level)]
+        found = cells
+        if question.axis:
+            found = cells[has_level(cells, question.axis, question.level)]
         difference = found["value"] - found["id"].map(other)
         return found.assign(
             partner=found["id"], partner_status=found["status"], difference=difference
