@@ -43,7 +43,10 @@ class Kind(StrEnum):
 
 
 class Claimed(StrEnum):
-    """What is claimed of a level against the baseline, or of a split against another."""
+    """What is claimed of a level against the baseline, or of a split against another.
+
+    Higher and lower are for metrics of which neither direction is good by itself.
+    """
 
     better = "better"
     worse = "worse"
@@ -58,8 +61,8 @@ class Comparison:
 
     Attributes:
         study: name of the study.
-        axis: the axis whose level is compared with its baseline; empty where splits of all runs
-            are compared.
+        axis: the axis whose level is compared with its baseline; empty for all runs, where they
+            are compared `against` another split of theirs.
         level: the level.
         at: levels of other axes, by dotted name: only runs at them count.
         metric: the metric, and `split` where it is read.
@@ -169,8 +172,10 @@ _WORDS = CLAIM_KEYS - {"kind", "comparisons"}
 
 
 def _comparison(content: Any) -> Comparison:
-    own = {"axis", "level"} if "against" in content else set()
-    fields = _known(content, COMPARISON_KEYS, required=COMPARISON_KEYS - {"at", "against", *own})
+    free = {"at", "against"}
+    if isinstance(content, dict) and content.get("against"):
+        free |= {"axis", "level"}
+    fields = _known(content, COMPARISON_KEYS, required=COMPARISON_KEYS - free)
     smallest = fields["smallest"]
     if not isinstance(smallest, int | float) or not smallest > 0:
         raise ValueError(f"smallest: {smallest!r} is no number over 0")

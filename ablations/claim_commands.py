@@ -198,7 +198,10 @@ def _needed(cell: Cell, claim: Claim, plan: Plan) -> bool:
     return any(
         comparison.study == plan.name
         and all(levels[axis] == level for axis, level in comparison.at.items())
-        and levels.get(comparison.axis, "") in (comparison.level, _other(comparison, plan))
+        and (
+            not comparison.axis
+            or levels[comparison.axis] in (comparison.level, _other(comparison, plan))
+        )
         and _elsewhere_alike(levels, comparison, plan)
         for comparison in claim.comparisons
     )

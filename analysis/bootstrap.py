@@ -34,12 +34,13 @@ def bca_estimate_each(
 
     A table of 200 rows takes .4 seconds so, and 1.9 row by row.
     """
-    found = [t_estimate(row, confidence=confidence) for row in rows]  # stays where nothing varies
-    varying = [index for index, row in enumerate(rows) if len(row) > 1 and np.ptp(row) > 0]
-    for n in {len(rows[index]) for index in varying}:
-        same = [index for index in varying if len(rows[index]) == n]
+    numbers = [np.asarray(row, dtype=float) for row in rows]
+    found = [t_estimate(row, confidence=confidence) for row in numbers]  # where nothing varies
+    varying = [index for index, row in enumerate(numbers) if len(row) > 1 and np.ptp(row) > 0]
+    for n in {len(numbers[index]) for index in varying}:
+        same = [index for index in varying if len(numbers[index]) == n]
         interval = stats.bootstrap(
-            (np.stack([rows[index] for index in same]),),
+            (np.stack([numbers[index] for index in same]),),
             np.mean,
             confidence_level=confidence,
             n_resamples=resamples,
@@ -50,7 +51,7 @@ def bca_estimate_each(
             rng=np.random.default_rng(0),
         ).confidence_interval
         for place, index in enumerate(same):
-            mean, sd = moments(rows[index])
+            mean, sd = moments(numbers[index])
             ends = float(interval.low[place]), float(interval.high[place])
             found[index] = Estimate(mean, *ends, sd, n)
     return found

@@ -22,7 +22,13 @@ from analysis.importance import importance_frame
 from analysis.judging import judged
 from analysis.statistics import Estimate, Verdict
 
-INTERACTION_WORDS = {Verdict.better: "depends", Verdict.worse: "depends"}
+SHOWS_NOTHING = {
+    Verdict.not_distinguishable,
+    Verdict.too_few_seeds,
+    Verdict.diverged,
+    Verdict.missing,
+    Verdict.undefined,
+}
 COLUMNS = ("axis", "level", "given", "given_level")
 
 
@@ -163,7 +169,7 @@ def _judged(drafts: list[dict[str, Any]], study: StudyView) -> pd.DataFrame:
     rows = []
     for fields in judged(drafts, study):
         effect, verdict = fields["difference"], fields["verdict"]
-        words = INTERACTION_WORDS if fields["kind"] == "interaction" else {}
+        depends = fields["kind"] == "interaction" and verdict not in SHOWS_NOTHING
         rows.append(
             {name: fields[name] for name in ("kind", *COLUMNS, "diverged")}
             | _interval(effect)
@@ -173,7 +179,7 @@ def _judged(drafts: list[dict[str, Any]], study: StudyView) -> pd.DataFrame:
                 "detectable": fields["detectable"],
                 "seeds_compared": effect.n,
                 "seeds_planned": len(study.seeds),
-                "verdict": words.get(verdict, verdict.value),
+                "verdict": "depends" if depends else verdict.value,
             }
         )
     return _as_given(rows)

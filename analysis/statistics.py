@@ -1,9 +1,9 @@
 """Statistics of paired seeds: intervals, an exact test, the correction, and what n can tell.
 
 Everything here works on plain arrays of per-seed numbers. The interval printed in tables is the
-t interval: over 2,000 normal draws it held the truth 95%, 95% and 94% of the time at n = 5, 8 and
-20, the bootstrap of `analysis.bootstrap` 84%, 88% and 92%. `python -m benchmarks.statistics` prints
-these rates and the error rates of whole tables.
+t interval: over 2,000 normal draws it held the truth 96%, 95% and 96% of the time at n = 5, 8 and
+20, the bootstrap of `analysis.bootstrap` 84%, 88% and 93%; `python -m benchmarks.calibration`
+prints these rates and the error rates of whole tables.
 The test is the sign-flip permutation test (Fisher, "The Design of Experiments", 1935): its
 two-sided p cannot fall below 2/2^n, so few seeds can never earn a verdict.
 """

@@ -40,8 +40,7 @@ class Question:
 
     Attributes:
         study: the plan, with the metric and split that are read.
-        axis: the axis whose `level` is compared with its baseline; with `against` it may be empty,
-            and all runs count.
+        axis: the axis whose `level` is compared with its baseline; "" for all runs, with `against`.
         level: the level.
         at: levels of other axes that runs must have to count.
         against: another split of the same runs, in place of the baseline's level.
@@ -125,9 +124,7 @@ def answer(frame: pd.DataFrame, question: Question) -> Answer:
     verdict, p = ClaimVerdict.not_run, math.nan
     if effect.n:
         p = float(statistics.sign_flip_p(differences))
-        higher = metric_of(question.study.metric).higher_is_better and not diverging
-        good = 1 if higher else -1
-        direction = {"better": good, "worse": -good, **DIRECTIONS}[question.claimed]
+        direction = _direction(question, diverging)
         smallest = 0.5 if diverging else question.smallest
         verdict = settle(differences, direction, smallest=smallest, alpha=question.alpha)
     return Answer(
@@ -141,6 +138,18 @@ def answer(frame: pd.DataFrame, question: Question) -> Answer:
         detectable=statistics.detectable_effect(effect.sd, effect.n, alpha=question.alpha),
         seeds_needed=_seeds_needed(question, effect.sd),
     )
+
+
+def _direction(question: Question, diverging: bool) -> int:
+    """The sign of the differences that is claimed; 0 for none. More divergence is worse."""
+    if question.claimed in DIRECTIONS:
+        return DIRECTIONS[question.claimed]
+    higher = False if diverging else metric_of(question.study.metric).higher_is_better
+    if higher is None:
+        raise ValueError(
+            f"{question.study.metric} is not better in either direction; claim higher or lower"
+        )
+    return 1 if (question.claimed == "better") == higher else -1
 
 
 def settle(
@@ -180,7 +189,9 @@ def _members(frame: pd.DataFrame, question: Question) -> pd.DataFrame:
         cells = cells[has_level(cells, axis, level)].reset_index(drop=True)
     if question.against:
         other = study_cells(frame, replace(study, split=question.against)).set_index("id")["value"]
-        found = cells[has_level(cells, question.axis, question.level)] if question.axis else cells
+        found = cells
+        if question.axis:
+            found = cells[has_level(cells, question.axis, question.level)]
         difference = found["value"] - found["id"].map(other)
         return found.assign(
             partner=found["id"], partner_status=found["status"], difference=difference

@@ -89,8 +89,9 @@ def test_a_comparison_is_one_that_its_study_makes(name, part):
     study = load_study(part.study)
     task = parse_value("task", study.base.get("task", "translation")).value
     plan = make_plan(study, data_fingerprint=lambda data: "f" * 16)
-    assert part.against or part.level != study.baseline[part.axis]
-    assert not part.axis or part.level in study.axes[part.axis]
+    if part.axis:
+        assert part.level in study.axes[part.axis]
+        assert part.against or part.level != study.baseline[part.axis]
     assert all(level in study.axes[axis] for axis, level in part.at.items())
     assert part.metric in task.metrics
     data = plan.cells[0].config.data
@@ -122,6 +123,14 @@ def test_a_comparison_is_one_that_its_study_makes(name, part):
 def test_a_wrong_entry_is_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=f"^claim A1: .*{message}"):
         parse_claim("A1", {**FORM, **changes})
+
+
+def test_only_another_split_stands_in_for_a_level():
+    bare = {name: COMPARISON[name] for name in COMPARISON if name not in ("axis", "level")}
+    with pytest.raises(ValueError, match="claim A1: axis is missing"):
+        parse_claim("A1", {**FORM, "comparisons": [bare]})
+    (part,) = parse_claim("A1", {**FORM, "comparisons": [{**bare, "against": "a"}]}).comparisons
+    assert (part.axis, part.against) == ("", "a")
 
 
 def test_an_entry_without_its_parts_is_refused():

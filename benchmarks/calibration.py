@@ -1,6 +1,6 @@
 """Print how often the statistics are right, on ledgers whose truth is known.
 
-    python -m benchmarks.statistics
+    python -m benchmarks.calibration
 
 Coverage of both intervals and of the noise floor, family-wise error of a table without effects,
 and how often planted effects, interactions and divergences are found. About two minutes.
