@@ -53,7 +53,8 @@ def attention_figure(
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(len(layers), len(columns), squeeze=False)
         for row, column in np.ndindex(panels.shape):
-            layer, head, panel = layers[row], columns[column], panels[row, column]
+            layer, head = layers[row], columns[column]
+            panel: Axes = panels[row, column]  # type: ignore[assignment]
             part = weights[(weights["layer"] == layer) & (weights["head"] == head)]
             image, mean = _draw_map(panel, part, largest), means.loc[(layer, head)]
             panel.set_title(

@@ -16,6 +16,13 @@ from lightning_modules.probes import (
     record_attention,
 )
 
+# By the stack and the kind of attention in a layer's name.
+STACKS = {
+    ("encoder", "self_attention"): "encoder",
+    ("decoder", "self_attention"): "decoder-self",
+    ("decoder", "cross_attention"): "decoder-cross",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
@@ -94,8 +101,7 @@ def map_statistics(attention: AttentionMap) -> MapStatistics:
 def _place(name: str) -> tuple[str, int]:
     """Stack and layer of a module such as `model.decoder.blocks.1.cross_attention`."""
     stack, _, layer, kind = name.split(".")[-4:]
-    reads = kind.removesuffix("_attention")
-    return (stack if stack == "encoder" else f"{stack}-{reads}"), int(layer)
+    return STACKS[stack, kind], int(layer)
 
 
 def _joined(steps: Sequence[Tensor]) -> Tensor:
