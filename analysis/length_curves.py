@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -111,7 +111,8 @@ def lengths_figure(lengths: pd.DataFrame, *, metrics: Sequence[str]) -> "Figure"
     lines = -(-len(drawn) // columns)
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(max(4.6, 3.4 * columns), 2.9 * lines + 1.1), layout="constrained")
-        shared = "row" if len(drawn) == len(places) * len(metrics) == lines * columns else False
+        aligned = len(drawn) == len(places) * len(metrics) == lines * columns
+        shared: Literal["row", "none"] = "row" if aligned else "none"
         panels = figure.subplots(lines, columns, squeeze=False, sharey=shared).flatten()
         for panel, (place, metric) in zip(panels, drawn, strict=False):
             counts = groups.get((*place, COUNT))
@@ -190,8 +191,16 @@ def _draw(panel: "Axes", lengths: pd.DataFrame, counts: pd.DataFrame | None) -> 
     height = 1.03
     for color, marker, level in styles:
         points = lengths[lengths["level"] == level].sort_values("length")
-        x, style = points["length"], {"color": color, "marker": marker, "markersize": 4}
-        panel.plot(x, points["mean"], linewidth=1.2, label=level, **style)
+        x = points["length"]
+        panel.plot(
+            x,
+            points["mean"],
+            color=color,
+            marker=marker,
+            markersize=4,
+            linewidth=1.2,
+            label=level,
+        )
         panel.fill_between(x, points["low"], points["high"], color=color, alpha=0.15, linewidth=0)
         nowhere = x[points["undefined"] != ""].tolist()
         if nowhere:
