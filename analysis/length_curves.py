@@ -7,14 +7,13 @@ one under another make one figure. Colours and markers are those of `analysis.re
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from analysis.curves import PALETTE, PANELS_A_ROW, SETTINGS
+from analysis.curves import PANELS_A_ROW, SETTINGS
 from analysis.frames import StudyView, baseline_arm, has_level, metric_of, pairs, per_seed
-from analysis.responses import LOG_FROM, MARKERS
+from analysis.length_panels import draw_panel, title_pad
 from analysis.statistics import t_estimate
 
 if TYPE_CHECKING:
@@ -36,7 +35,11 @@ KINDS = {
     "language_modeling": LengthKind("tokens", "data.context_length"),
     "translation": LengthKind("words of the source, up to", "data.train_max_source_words"),
 }
-COMPANIONS = {"exact_match": ("token_accuracy",), "bleu": ("chrf", "loss")}
+COMPANIONS = {
+    "exact_match": ("token_accuracy",),
+    "token_accuracy": ("exact_match",),
+    "bleu": ("chrf", "loss"),
+}
 COUNT = "sentences"
 COLUMNS = (
     "study",
@@ -112,14 +115,13 @@ def lengths_figure(lengths: pd.DataFrame, *, metrics: Sequence[str]) -> "Figure"
     lines = -(-len(drawn) // columns)
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(max(4.6, 3.4 * columns), 2.9 * lines + 1.1), layout="constrained")
-        shared = "row" if len(drawn) == len(places) * len(metrics) == lines * columns else False
+        aligned = len(drawn) == len(places) * len(metrics) == lines * columns
+        shared: Literal["row", "none"] = "row" if aligned else "none"
         panels = figure.subplots(lines, columns, squeeze=False, sharey=shared).flatten()
         for panel, (place, metric) in zip(panels, drawn, strict=False):
             counts = groups.get((*place, COUNT))
-            _draw(panel, groups[*place, metric], counts)
-            panel.set_title(
-                _title(place, places), pad=6 + 9 * _undefined_lines(groups[*place, metric])
-            )
+            draw_panel(panel, groups[*place, metric], counts=counts)
+            panel.set_title(_title(place, places), pad=title_pad(groups[*place, metric]))
             panel.set_ylabel(_described(groups[*place, metric]), fontsize="small")
         for panel in panels[len(drawn) :]:
             panel.set_visible(False)
@@ -185,64 +187,6 @@ def _estimate(here: pd.DataFrame, members: pd.DataFrame, metric: str) -> dict[st
     }
 
 
-def _draw(panel: "Axes", lengths: pd.DataFrame, counts: pd.DataFrame | None) -> None:
-    """The lines of one panel, with the numbers of sentences under the lengths where known."""
-    styles = zip(cycle(PALETTE), cycle(MARKERS), dict.fromkeys(lengths["level"]), strict=False)
-    height = 1.03
-    for color, marker, level in styles:
-        points = lengths[lengths["level"] == level].sort_values("length")
-        x, style = points["length"], {"color": color, "marker": marker, "markersize": 4}
-        panel.plot(x, points["mean"], linewidth=1.2, label=level, **style)
-        panel.fill_between(x, points["low"], points["high"], color=color, alpha=0.15, linewidth=0)
-        nowhere = x[points["undefined"] != ""].tolist()
-        if nowhere:
-            _cross_out(panel, nowhere, height=height, level=level, color=color)
-            height += 0.05
-    trained = lengths["trained"].dropna()
-    if len(trained):
-        panel.axvline(trained.iloc[0], color="#555555", linestyle="--", linewidth=1, zorder=0)
-    _set_ticks(panel, sorted(set(lengths["length"])), counts)
-    panel.set_xlabel(lengths["counts"].iloc[0], fontsize="small")
-    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
-    panel.set_axisbelow(True)
-
-
-def _cross_out(
-    panel: "Axes", lengths: list[float], *, height: float, level: str, color: str
-) -> None:
-    """A row of crosses over the panel, behind the name of the line."""
-    across = panel.get_xaxis_transform()
-    heights = [height] * len(lengths)
-    panel.scatter(
-        lengths, heights, marker="x", color=color, s=16, transform=across, clip_on=False, zorder=3
-    )
-    panel.annotate(
-        level,
-        (lengths[0], height),
-        xycoords=across,
-        xytext=(-6, 0),
-        textcoords="offset points",
-        ha="right",
-        va="center",
-        fontsize="x-small",
-        color=color,
-        annotation_clip=False,
-    )
-
-
-def _undefined_lines(lengths: pd.DataFrame) -> int:
-    return lengths.loc[lengths["undefined"] != "", "level"].nunique()
-
-
-def _set_ticks(panel: "Axes", numbers: list[float], counts: pd.DataFrame | None) -> None:
-    if numbers[-1] / numbers[0] >= LOG_FROM:
-        panel.set_xscale("log", base=2)
-        panel.minorticks_off()
-    n = {} if counts is None else counts.groupby("length")["mean"].max().to_dict()
-    labels = [f"{x:g}\n({n[x]:.0f})" if n.get(x, math.nan) > 0 else f"{x:g}" for x in numbers]
-    panel.set_xticks(numbers, labels, fontsize="small" if len(numbers) < 7 else "x-small")
-
-
 def _legend(figure: "Figure", panels: Sequence["Axes"]) -> None:
     """One legend where all panels have the same lines, else one in each."""
     from matplotlib.lines import Line2D
@@ -270,7 +214,7 @@ def _title(place: tuple[str, str, str], places: Sequence[tuple[str, str, str]]) 
     """What tells a panel from the others: its study, split and name."""
     differing = [len({other[part] for other in places}) > 1 for part in range(2)]
     kept = [part for part, differs in zip(place[:2], differing, strict=True) if differs]
-    return "\n".join([*kept, place[2]])
+    return "\n".join(filter(None, [*kept, place[2]]))
 
 
 def _described(lengths: pd.DataFrame) -> str:
@@ -285,4 +229,5 @@ def _headline(lengths: pd.DataFrame) -> str:
     counts = sorted(set(lengths.loc[lengths["undefined"] == "", "n"]))
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     names = ", ".join(dict.fromkeys(lengths["study"]))
-    return f"{names}: by length, mean with 95% interval, n = {seeds} seeds"
+    plural = "" if counts == [1] else "s"
+    return f"{names}: by length, mean with 95% interval, n = {seeds} seed{plural}"

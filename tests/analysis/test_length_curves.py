@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 
 from analysis.frames import StudyView
 from analysis.length_curves import COLUMNS, lengths_figure, lengths_frame
@@ -171,6 +172,25 @@ def test_the_figure_draws_what_the_frame_holds() -> None:
     assert [x for x, _ in crosses.get_offsets().tolist()] == [16, 64]
     assert [text.get_text() for text in first.texts] == ["learned"]
     assert "n = 3 seeds" in figure.get_suptitle()
+
+
+def test_a_lone_length_shows_its_interval_as_a_bar() -> None:
+    plan = study()
+    lengths = lengths_frame(ledger(plan.expected), plan)
+    first = lengths_figure(lengths, metrics=["exact_match"]).axes[0]
+    learned = line(lengths, panel="task copy", level="learned", metric="exact_match").loc[8.0]
+    bars = [c for c in first.collections if isinstance(c, LineCollection)]
+    (segment,) = (segment for bar in bars for segment in bar.get_segments() if len(segment))
+    assert segment.tolist() == [[8, learned["low"]], [8, learned["high"]]]
+
+
+def test_lengths_too_near_to_be_named_keep_their_mark() -> None:
+    plan = study(POSITIONS)
+    frame = ledger(plan.expected)
+    frame["length"] = frame["length"].replace(16, 8.2)
+    (panel,) = lengths_figure(lengths_frame(frame, plan), metrics=["exact_match"]).axes
+    assert panel.get_xticks().tolist() == [8, 8.2, 64]
+    assert [text.get_text() for text in panel.get_xticklabels()] == ["8", "", "64"]
 
 
 def test_several_studies_are_small_multiples_told_apart_by_name() -> None:

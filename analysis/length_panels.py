@@ -1,0 +1,111 @@
+"""One panel of `analysis.length_curves`: its lines, its bands and what is undefined."""
+
+import math
+from collections.abc import Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.curves import PALETTE
+from analysis.responses import LOG_FROM, MARKERS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CLOSEST = 0.06  # of the panel's width: a length nearer to the last one named is a mark without name
+CLOSEST_COUNTED = 0.11  # the same where numbers of sentences stand below
+
+
+def draw_panel(panel: "Axes", lengths: pd.DataFrame, *, counts: pd.DataFrame | None) -> None:
+    """Draw the lines of one panel.
+
+    Args:
+        panel: where.
+        lengths: the rows of `lengths_frame` of one metric in one place.
+        counts: those of the number of sentences, which stands under each length where it is known.
+    """
+    styles = zip(cycle(PALETTE), cycle(MARKERS), dict.fromkeys(lengths["level"]), strict=False)
+    height = 1.03
+    for color, marker, level in styles:
+        points = lengths[lengths["level"] == level].sort_values("length")
+        _draw_line(panel, points, color=color, marker=marker, level=level)
+        nowhere = points.loc[points["undefined"] != "", "length"].tolist()
+        if nowhere:
+            _cross_out(panel, nowhere, height=height, level=level, color=color)
+            height += 0.05
+    trained = lengths["trained"].dropna()
+    if len(trained):
+        panel.axvline(trained.iloc[0], color="#555555", linestyle="--", linewidth=1, zorder=0)
+    _set_ticks(panel, sorted(set(lengths["length"])), counts)
+    panel.set_xlabel(lengths["counts"].iloc[0], fontsize="small")
+    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+def title_pad(lengths: pd.DataFrame) -> float:
+    """Points between a panel and its title: a row for each line that is undefined somewhere."""
+    return 6 + 9 * lengths.loc[lengths["undefined"] != "", "level"].nunique()
+
+
+def _draw_line(panel: "Axes", points: pd.DataFrame, *, color: str, marker: str, level: str) -> None:
+    x, low, high = points["length"], points["low"], points["high"]
+    panel.plot(
+        x,
+        points["mean"],
+        color=color,
+        marker=marker,
+        markersize=4,
+        linewidth=1.2,
+        label=level,
+    )
+    if low.notna().sum() > 1:
+        panel.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+    else:  # a band of one length has no width
+        panel.vlines(x, low, high, color=color, alpha=0.5, linewidth=3)
+
+
+def _cross_out(
+    panel: "Axes", lengths: list[float], *, height: float, level: str, color: str
+) -> None:
+    """A row of crosses over the panel, behind the name of the line."""
+    across = panel.get_xaxis_transform()
+    heights = [height] * len(lengths)
+    panel.scatter(
+        lengths, heights, marker="x", color=color, s=16, transform=across, clip_on=False, zorder=3
+    )
+    panel.annotate(
+        level,
+        (lengths[0], height),
+        xycoords=across,
+        xytext=(-6, 0),
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        fontsize="x-small",
+        color=color,
+        annotation_clip=False,
+    )
+
+
+def _set_ticks(panel: "Axes", numbers: list[float], counts: pd.DataFrame | None) -> None:
+    logarithmic = numbers[-1] / numbers[0] >= LOG_FROM
+    if logarithmic:
+        panel.set_xscale("log", base=2)
+        panel.minorticks_off()
+    n = {} if counts is None else counts.groupby("length")["mean"].max().to_dict()
+    places = [math.log2(x) for x in numbers] if logarithmic else numbers
+    named = _with_room(places, closest=CLOSEST_COUNTED if n else CLOSEST)
+    texts = [f"{x:g}\n({n[x]:.0f})" if n.get(x, math.nan) > 0 else f"{x:g}" for x in numbers]
+    labels = [text if index in named else "" for index, text in enumerate(texts)]
+    small = len(named) > 6 or n
+    panel.set_xticks(numbers, labels, fontsize="x-small" if small else "small")
+
+
+def _with_room(places: Sequence[float], *, closest: float) -> set[int]:
+    """Which of the growing places can be named, from the left, none nearer to another."""
+    named: list[int] = []
+    for index, place in enumerate(places):
+        if not named or place - places[named[-1]] >= closest * (places[-1] - places[0]):
+            named.append(index)
+    return set(named)
