@@ -8,7 +8,7 @@ shipped studies, or by both.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from importlib import resources
 from typing import Any
 
@@ -42,7 +42,7 @@ class Kind(StrEnum):
     ablation = "ablation"
 
 
-class Claimed(StrEnum):
+class Claimed(Enum):
     """What is claimed of a level against the baseline, or of a split against another.
 
     Higher and lower are for metrics of which neither direction is good by itself.

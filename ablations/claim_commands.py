@@ -4,6 +4,7 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def claim_rows(
     for problem in ledger.problems:
         print(f"left out: {problem}", file=sys.stderr)
     checked = _checks({claim.check for claim in chosen if claim.check})
-    words = {"runs_dir": runs_dir, "data_path": data_path}
+    part = partial(_part, frame=ledger.frame, runs_dir=runs_dir, data_path=data_path)
     plans: dict[str, Plan] = {}
     rows = []
     for claim in chosen:
@@ -54,7 +55,7 @@ def claim_rows(
         for comparison in claim.comparisons:
             plan = plans.get(comparison.study) or recorded_plan(comparison.study, ledger.frame)
             plans[comparison.study] = plan
-            parts.append(_part(comparison, claim, plan, ledger.frame, **words))
+            parts.append(part(comparison, claim, plan))
         rows.append(
             ClaimRow(
                 id=claim.id,
@@ -97,8 +98,8 @@ def _part(
     comparison: Comparison,
     claim: Claim,
     plan: Plan,
-    frame: "pandas.DataFrame",
     *,
+    frame: "pandas.DataFrame",
     runs_dir: Path,
     data_path: str | None,
 ) -> "Part":
@@ -112,7 +113,7 @@ def _part(
         level=comparison.level,
         at=comparison.at,
         against=comparison.against,
-        claimed=comparison.claims,
+        claimed=comparison.claims.value,
         smallest=comparison.smallest,
         alpha=ALPHA / len(claim.comparisons),
     )
@@ -144,7 +145,7 @@ def _what(comparison: Comparison) -> str:
     size = f"by {comparison.smallest:g}"
     return (
         f"{comparison.study}: {at or 'every run'}{against} is "
-        f"{comparison.claims} in {comparison.metric} on {comparison.split} ({size})"
+        f"{comparison.claims.value} in {comparison.metric} on {comparison.split} ({size})"
     )
 
 

@@ -86,12 +86,13 @@ def _functional(scored: pd.DataFrame, axes: list[str], study: StudyView) -> dict
         trials = optuna.create_study(direction="maximize" if higher else "minimize")
         centred = scored["value"] - scored.groupby("seed")["value"].transform("mean")
         levels = {axis: sorted(set(scored[axis].astype(str))) for axis in axes}
-        choices = {
+        choices: dict[str, optuna.distributions.BaseDistribution] = {
             axis: optuna.distributions.CategoricalDistribution(levels[axis]) for axis in axes
         }
-        for row, value in zip(scored[axes].astype(str).to_dict("records"), centred, strict=True):
+        for (_, row), value in zip(scored[axes].iterrows(), centred, strict=True):
+            chosen = {axis: str(row[axis]) for axis in axes}
             trials.add_trial(
-                optuna.trial.create_trial(params=row, distributions=choices, value=float(value))
+                optuna.trial.create_trial(params=chosen, distributions=choices, value=float(value))
             )
         if np.ptp(centred) == 0:
             return {}

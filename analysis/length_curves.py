@@ -125,7 +125,7 @@ def lengths_figure(lengths: pd.DataFrame, *, metrics: Sequence[str]) -> "Figure"
             panel.set_ylabel(_described(groups[*place, metric]), fontsize="small")
         for panel in panels[len(drawn) :]:
             panel.set_visible(False)
-        _legend(figure, panels[: len(drawn)])
+        _legend(figure, list(panels[: len(drawn)]))
         figure.suptitle(_headline(pd.concat([groups[*place, metric] for place, metric in drawn])))
     return figure
 
