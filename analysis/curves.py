@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.frames import StudyView, baseline_arm, has_level, metric_of, pairs
@@ -38,6 +39,7 @@ MARKS = {
     "n too small to tell": ("#999999", "s"),
 }
 PANELS_A_ROW = 3
+WIDE = 20.0  # ratio of the largest effect to the median one from which small ones would vanish
 
 
 def effects_frame(table: Table) -> pd.DataFrame:
@@ -49,7 +51,8 @@ def effects_frame(table: Table) -> pd.DataFrame:
 def effects_figure(table: Table) -> "Figure":
     """Forest plot: the paired difference of every level with its 95% interval.
 
-    The line at 0 is the baseline. A level without any number keeps its row and says why.
+    The line at 0 is the baseline. A level without any number keeps its row and says why. Where some
+    effects are far larger than most, the scale is linear around 0 and logarithmic beyond.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -64,6 +67,7 @@ def effects_figure(table: Table) -> "Figure":
         axes.axvline(0, color="black", linewidth=1)
         axes.margins(x=0.2)  # room for the words of a row without a number
         ticks = _draw_effects(axes, table, rows)
+        beyond = _widen(axes, rows)
         axes.set_yticks(range(len(ticks)), ticks)
         axes.set_ylim(len(ticks) - 0.5, -0.5)
         for label in axes.get_yticklabels():
@@ -74,7 +78,7 @@ def effects_figure(table: Table) -> "Figure":
         axes.set_axisbelow(True)
         direction = metric_of(table.metric).direction
         axes.set_xlabel(
-            f"Δ {table.metric} on {table.split}, paired with the baseline ({direction})"
+            f"Δ {table.metric} on {table.split}, paired with the baseline ({direction}){beyond}"
         )
         figure.suptitle(f"{table.study}: Δ with 95% interval over seeds\n{table.headline}")
         used = {row.verdict.value for row in rows if row.verdict}
@@ -176,6 +180,27 @@ def save(figure: "Figure", frame: pd.DataFrame, stem: Path) -> list[Path]:
         figure.savefig(files[1], metadata={"Date": None})
     frame.to_csv(files[2], index=False, lineterminator="\n")
     return files
+
+
+def _widen(axes: "Axes", rows: list[Row]) -> str:
+    """Make the scale logarithmic far from 0 where that is needed; what to say of it."""
+    effects = [row.difference for row in rows if row.difference and row.difference.n]
+    reach = sorted(np.nanmax(np.abs([effect.mean, effect.low, effect.high])) for effect in effects)
+    reach = [size for size in reach if size > 0]
+    if not reach or reach[-1] < WIDE * (median := reach[len(reach) // 2]):
+        return ""
+    unit = 10.0 ** math.floor(math.log10(median))
+    linear = next(step * unit for step in (1, 2, 5, 10) if step * unit >= median)
+    axes.set_xscale("symlog", linthresh=linear, linscale=2)
+    axes.axvspan(-linear, linear, color="#f2f2f2", linewidth=0, zorder=0)
+    shown = axes.get_xlim()
+    sizes = [linear / 2, linear]
+    while sizes[-1] < max(map(abs, shown)):
+        sizes.append(10 * sizes[-1])
+    axes.set_xticks([sign * size for size in (0, *sizes) for sign in (-1, 1)])
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlim(shown)
+    return f"\nlogarithmic beyond the grey band, from {linear:g} on"
 
 
 def _draw_effects(axes: "Axes", table: Table, rows: list[Row]) -> list[str]:

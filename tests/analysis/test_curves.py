@@ -179,3 +179,18 @@ def test_a_table_imports_neither_torch_nor_anything_that_draws():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_small_effects_keep_their_place_beside_huge_ones():
+    axes = {"design.position": ["sinusoidal", "none", "rope", "alibi"], "dims.n_heads": [4, 8]}
+    expected = one_factor_cells(axes, [1, 2, 3, 4, 5])
+    huge = {("design.position", "none"): 40.0}
+    small = {("design.position", "rope"): 0.5, ("dims.n_heads", 8): -0.5}
+    for effects, scale in ((small, "linear"), (huge | small, "symlog")):
+        frame = ledger_frame(expected, planted(effects))
+        panel = curves.effects_figure(study_table(frame, view(expected, axes))).axes[0]
+        assert panel.get_xscale() == scale
+        assert ("logarithmic" in panel.get_xlabel()) == (scale == "symlog")
+    left, zero, right, far = panel.transData.transform([(x, 0) for x in (-0.5, 0, 0.5, 40)])[:, 0]
+    assert right - zero == pytest.approx(zero - left)
+    assert right - zero > (far - zero) / 8  # on a linear scale, a share of 1 / 80
