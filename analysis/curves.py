@@ -39,7 +39,7 @@ MARKS = {
     "n too small to tell": ("#999999", "s"),
 }
 PANELS_A_ROW = 3
-WIDE = 20.0  # ratio of the largest effect to the median one from which small ones would vanish
+WIDE = 20.0  # ratio of the largest effect to the lower quartile from which small ones would vanish
 
 
 def effects_frame(table: Table) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def effects_figure(table: Table) -> "Figure":
     """Forest plot: the paired difference of every level with its 95% interval.
 
     The line at 0 is the baseline. A level without any number keeps its row and says why. Where some
-    effects are far larger than most, the scale is linear around 0 and logarithmic beyond.
+    effects are far larger than others, the scale is linear around 0 and logarithmic beyond.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -187,10 +187,10 @@ def _widen(axes: "Axes", rows: list[Row]) -> str:
     effects = [row.difference for row in rows if row.difference and row.difference.n]
     reach = sorted(np.nanmax(np.abs([effect.mean, effect.low, effect.high])) for effect in effects)
     reach = [size for size in reach if size > 0]
-    if not reach or reach[-1] < WIDE * (median := reach[len(reach) // 2]):
+    if not reach or reach[-1] < WIDE * (small := reach[len(reach) // 4]):
         return ""
-    unit = 10.0 ** math.floor(math.log10(median))
-    linear = next(step * unit for step in (1, 2, 5, 10) if step * unit >= median)
+    unit = 10.0 ** math.floor(math.log10(small))
+    linear = next(step * unit for step in (1, 2, 5, 10) if step * unit >= small)
     axes.set_xscale("symlog", linthresh=linear, linscale=2)
     axes.axvspan(-linear, linear, color="#f2f2f2", linewidth=0, zorder=0)
     shown = axes.get_xlim()
