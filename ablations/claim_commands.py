@@ -140,12 +140,12 @@ def _part(
 
 def _what(comparison: Comparison) -> str:
     chosen = {comparison.axis: comparison.level} if comparison.axis else {}
-    at = ", ".join(f"{axis}={level}" for axis, level in {**chosen, **comparison.at}.items())
+    levels = ", ".join(f"{axis}={level}" for axis, level in {**chosen, **comparison.at}.items())
     against = f" against {comparison.against}" if comparison.against else " against the baseline"
-    size = f"by {comparison.smallest:g}"
+    place = f" on {comparison.split}" if levels else ""
     return (
-        f"{comparison.study}: {at or 'every run'}{against} is "
-        f"{comparison.claims.value} in {comparison.metric} on {comparison.split} ({size})"
+        f"{comparison.study}: {levels or comparison.split}{against} is "
+        f"{comparison.claims.value} in {comparison.metric}{place} (by {comparison.smallest:g})"
     )
 
 

@@ -242,10 +242,9 @@ def _levels(study: StudyView, axis: str) -> list[Any]:
 
 
 def _notes(cells: pd.DataFrame, study: StudyView, contrasts: pd.DataFrame) -> list[str]:
-    best = "higher" if metric_of(study.metric).higher_is_better else "lower"
     levels = ", ".join(f"{axis}={study.baseline_level(axis)}" for axis in study.axes)
     notes = [
-        f"Baseline: {levels}. {study.metric}: {best} is better.",
+        f"Baseline: {levels}. {study.metric}: {metric_of(study.metric).direction}.",
         "Intervals: 95% Student t over seeds. p: two-sided sign-flip test, Holm-adjusted over "
         f"all {len(contrasts)} effects and interactions; verdicts at {statistics.ALPHA:.0%}.",
         "An effect is averaged over the levels of the other axes; an interaction is how much it "

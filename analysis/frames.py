@@ -25,7 +25,7 @@ class Metric:
     def direction(self) -> str:
         """Which direction is good, in words."""
         if self.higher_is_better is None:
-            return "neither direction is better by itself"
+            return "neither direction is better"
         return f"{'higher' if self.higher_is_better else 'lower'} is better"
 
 

@@ -219,10 +219,9 @@ def _title(place: tuple[str, str, str], places: Sequence[tuple[str, str, str]]) 
 
 def _described(lengths: pd.DataFrame) -> str:
     metric = lengths["metric"].iloc[0]
-    direction = "higher" if metric_of(metric).higher_is_better else "lower"
     signature = max(lengths["signature"], key=len)
     described = f"{metric}: {signature}" if len(signature) <= MOST_SIGNATURE else metric
-    return f"{described}\n({direction} is better)"
+    return f"{described}\n({metric_of(metric).direction})"
 
 
 def _headline(lengths: pd.DataFrame) -> str:
