@@ -128,11 +128,18 @@ class Sweep:
         return found
 
 
-def disturb(sweep: Sweep, *, kills: int, seed: int) -> dict[str, int]:
-    """Kill workers and the launcher at random until the sweep is done; gives the kills of each."""
+def disturb(sweep: Sweep, *, kills: int, pause: float, seed: int) -> dict[str, int]:
+    """Kill workers and the launcher at random until the sweep is done; gives the kills of each.
+
+    Args:
+        sweep: what is disturbed.
+        kills: how often, if it takes as long.
+        pause: seconds between two kills, on average.
+        seed: of the moments and of whom they hit.
+    """
     generator, done = random.Random(seed), {"worker": 0, "launcher": 0}
     while True:
-        end = time.monotonic() + generator.uniform(0.2, 12)
+        end = time.monotonic() + generator.uniform(0, 2 * pause)
         while time.monotonic() < end and sweep.process.poll() is None:
             time.sleep(0.05)
         if sweep.process.poll() == 0:
@@ -150,6 +157,13 @@ def disturb(sweep: Sweep, *, kills: int, seed: int) -> dict[str, int]:
                 done["worker"] += 1
 
 
+def run_alone(study: Path, runs_dir: Path) -> float:
+    """Run the sweep undisturbed, on one worker; the seconds that it takes."""
+    began = time.monotonic()
+    assert Sweep(study, runs_dir, workers=1).process.wait() == 0
+    return time.monotonic() - began
+
+
 def main() -> None:
     """Print what was done to the sweep; an assertion fails where it did harm."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -162,12 +176,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         study = write_study(folder, cells=arguments.cells, updates=arguments.updates)
-        alone = Sweep(study, folder / "alone", workers=1)
-        assert alone.process.wait() == 0
+        pause = run_alone(study, folder / "alone") / arguments.kills
         for seed in arguments.seeds:
             began, runs_dir = time.monotonic(), folder / f"disturbed-{seed}"
             sweep = Sweep(study, runs_dir, workers=arguments.workers)
-            kills = disturb(sweep, kills=arguments.kills, seed=seed)
+            kills = disturb(sweep, kills=arguments.kills, pause=pause, seed=seed)
             check(cells_of(study), disturbed=runs_dir, undisturbed=folder / "alone")
             seconds = time.monotonic() - began
             print(

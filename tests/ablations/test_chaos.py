@@ -12,7 +12,16 @@ import pytest
 
 from ablations.queue import Queue
 from ablations.worker import queue_file, work
-from tests.ablations.chaos import NAME, Sweep, cells_of, check, disturb, resumed, write_study
+from tests.ablations.chaos import (
+    NAME,
+    Sweep,
+    cells_of,
+    check,
+    disturb,
+    resumed,
+    run_alone,
+    write_study,
+)
 
 fork = multiprocessing.get_context("fork")  # a new process would import torch once more
 
@@ -57,7 +66,8 @@ def test_six_kills_of_three_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_twenty_kills_of_workers_and_launcher(tmp_path: Path) -> None:
     study = write_study(tmp_path, cells=40, updates=40)
-    assert Sweep(study, tmp_path / "alone", workers=1).process.wait() == 0
-    kills = disturb(Sweep(study, tmp_path / "disturbed", workers=3), kills=20, seed=1)
+    pause = run_alone(study, tmp_path / "alone") / 20
+    sweep = Sweep(study, tmp_path / "disturbed", workers=3)
+    kills = disturb(sweep, kills=20, pause=pause, seed=1)
     assert sum(kills.values()) == 20
     check(cells_of(study), disturbed=tmp_path / "disturbed", undisturbed=tmp_path / "alone")

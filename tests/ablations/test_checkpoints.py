@@ -14,6 +14,7 @@ import pytest
 import torch
 from pytorch_lightning.loggers import Logger
 
+from ablations import callbacks
 from ablations import run as run_module
 from ablations.checkpoints import Checkpoints
 from ablations.config import RunConfig, config_from_flat
@@ -134,6 +135,7 @@ def test_killed_five_times_it_is_the_same_run(
     monkeypatch.setattr(
         Checkpoints, "_is_due", lambda self, trainer: trainer.global_step % every == 0
     )
+    monkeypatch.setattr(callbacks, "CURVE_ROWS", 4)  # so that checkpoints lie between two rows
     config = config_of(task)
     seen = watched()
     undisturbed = run(config, tmp_path / "undisturbed")
@@ -185,7 +187,10 @@ def test_sigterm_ends_a_run_at_an_update_too(tmp_path: Path, watched: Callable[.
     with Stop() as stop, pytest.raises(KeyboardInterrupt):
         run(config, tmp_path, stop=stop)
     assert max(seen) == 13
-    assert len(list(tmp_path.glob("*/checkpoint.pt"))) == 1
+    [file] = tmp_path.glob("*/checkpoint.pt")
+    progress = read(file)["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+    assert (progress["total"]["ready"], progress["current"]["ready"]) == (14, 4)
+    assert not progress["is_last_batch"]  # the fifth and last of the epoch is yet to come
 
 
 def test_kill_9_costs_nothing_but_time(tmp_path: Path, watched: Callable[..., Seen]) -> None:
