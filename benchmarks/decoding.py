@@ -1,7 +1,7 @@
 """Decoding the first test split: greedy with the key/value cache, without it, and beam search.
 
-    python benchmarks/decoding.py --run ID --runs FOLDER       # the weights of a finished run
-    python benchmarks/decoding.py --data.path FOLDER           # untrained weights, on Multi30k
+    python -m benchmarks.decoding --run ID --runs FOLDER   # the weights of a finished run
+    python -m benchmarks.decoding --data.path FOLDER       # untrained weights, on Multi30k
 
 Without the cache every row is read from its beginning at each step; batches, stop rules and rows
 that leave the batch are the same, and so must be the output. Untrained weights seldom end a row, so
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data.path", dest="path", help="where the data lie (as in the run, or hub)"
     )
-    parser.add_argument("--repetitions", type=int, default=5, help="of each decoder (5)")
+    parser.add_argument("--repetitions", type=int, default=3, help="of each decoder (3)")
     return parser
 
 
@@ -96,7 +96,7 @@ def _subject(
         run = open_run(arguments.run, runs_dir=arguments.runs)
         part, module = run.read_data(cache_dir=cache_dir, path=arguments.path), run.module
     else:
-        chosen = {"data.source": "multi30k", "data.path": arguments.path or ""}
+        chosen = {"data.source": "multi30k", "data.path": arguments.path or _folder()}
         part = make_task_run(config_from_flat(chosen), cache_dir=cache_dir)
         torch.manual_seed(part.config.seed)
         module = part.build(part.config, part.facts).eval()
@@ -104,6 +104,12 @@ def _subject(
         raise SystemExit(f"run {arguments.run} has no decoder that reads a source; choose another")
     split = part.data.test_splits[0]
     return module, list(part.data.test_dataloader(split)), split
+
+
+def _folder() -> str:
+    """Multi30k beside the other data, or nothing: then the hub has it."""
+    data = os.environ.get("ABLATIONS_DATA")
+    return str(Path(data) / "multi30k") if data else ""
 
 
 def _decode(

@@ -1,25 +1,13 @@
-"""The benchmarks run: what they measure is not asked here."""
+"""The benchmark of decoding runs: how fast anything is, is not asked here."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from ablations.run import run_cell
+from benchmarks import decoding
 from tests.ablations.tiny import tiny
-
-ROOT = Path(__file__).parents[1]
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +20,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_decoding_is_timed_and_compared(
     run: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    benchmark, (folder, identity) = load("decoding"), run
-    found = benchmark.main(["--run", identity, "--runs", str(folder), "--repetitions", "2"])
+    folder, identity = run
+    found = decoding.main(["--run", identity, "--runs", str(folder), "--repetitions", "2"])
     out = capsys.readouterr().out
     assert json.loads(out.splitlines()[-1]) == found
     assert found["sentences"] == 8
@@ -44,12 +32,12 @@ def test_decoding_is_timed_and_compared(
 
 
 def test_outputs_that_differ_end_it(run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    benchmark, (folder, identity) = load("decoding"), run
-    searched = benchmark.DECODERS["greedy, with cache"]
+    folder, identity = run
+    searched = decoding.DECODERS["greedy, with cache"]
     monkeypatch.setitem(
-        benchmark.DECODERS,
+        decoding.DECODERS,
         "greedy, without cache",
         lambda *words, **named: [[*row, 5] for row in searched(*words, **named)],
     )
     with pytest.raises(SystemExit, match="8 outputs differ with and without the cache"):
-        benchmark.main(["--run", identity, "--runs", str(folder), "--repetitions", "1"])
+        decoding.main(["--run", identity, "--runs", str(folder), "--repetitions", "1"])
