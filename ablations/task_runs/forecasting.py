@@ -119,8 +119,11 @@ class ForecastingRun(TaskRun):
         rows = self.rows("validation", validation) + self.rows("test", test)
         undefined = {part["length"] for part in self.undefined}
         for lookback in self.data.eval_lookbacks:
-            if lookback not in undefined:
+            if lookback in undefined:
+                continue
+            values = test  # the trained look-back is that of the split
+            if lookback != self.config.data.lookback:
                 loader = self.data.test_dataloader(lookback)
-                logged = trainer.test(module, loader, verbose=False)[0]
-                rows += self.rows("test", logged, length=lookback)
+                values = trainer.test(module, loader, verbose=False)[0]
+            rows += self.rows("test", values, length=lookback)
         return rows
