@@ -5,6 +5,7 @@ Run by itself: `python -m tests.ablations.chaos --kills 20`.
 
 import argparse
 import csv
+import multiprocessing
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,7 +25,7 @@ from ablations.ledger import load, read_record
 from ablations.plan import Cell, make_plan
 from ablations.queue import Queue
 from ablations.study import load_study
-from ablations.worker import queue_file
+from ablations.worker import queue_file, work
 
 NAME = "chaos"
 BASE = {
@@ -146,15 +148,44 @@ def disturb(sweep: Sweep, *, kills: int, pause: float, seed: int) -> dict[str, i
             return done
         if sweep.process.poll() is not None:
             sweep.start()
-        elif sum(done.values()) < kills:
-            workers = sweep.workers()
-            if generator.random() < 0.25 or not workers:
+        elif sum(done.values()) < kills and (workers := sweep.workers()):
+            if generator.random() < 0.25:
                 os.kill(sweep.process.pid, signal.SIGKILL)
                 sweep.process.wait()
                 done["launcher"] += 1
             else:
                 os.kill(generator.choice(workers), signal.SIGKILL)
                 done["worker"] += 1
+
+
+def disturb_forked(
+    cells: Sequence[Cell], runs_dir: Path, *, kills: int, pause: float, seed: int
+) -> None:
+    """The same with three workers that start at once, for they are forked from this process.
+
+    Every fourth time all of them are killed, as their launcher's death would end them.
+    """
+    fork, generator = multiprocessing.get_context("fork"), random.Random(seed)
+    queue = Queue(queue_file(runs_dir, NAME), name=NAME)
+    missing, team = list(cells), []
+    while missing:
+        queue.reap()
+        if not queue.states():
+            queue.fill(missing)
+        team = [process for process in team if process.is_alive()]
+        while len(team) < 3:
+            team.append(fork.Process(target=partial(work, NAME, runs_dir, wandb=False)))
+            team[-1].start()
+        time.sleep(generator.uniform(0, 2 * pause))
+        if kills:
+            kills -= 1
+            for victim in team if generator.random() < 0.25 else [generator.choice(team)]:
+                os.kill(victim.pid, signal.SIGKILL)
+                victim.join()
+        missing = [cell for cell in cells if not (runs_dir / cell.id / "result.json").exists()]
+    for process in team:
+        process.join()
+    assert kills == 0, "it was over too soon"
 
 
 def run_alone(study: Path, runs_dir: Path) -> float:

@@ -34,7 +34,7 @@ SMALL = {
     "optim.accumulate": 2,
     "optim.average_last": 0.5,
     "budget.max_steps": 16,
-    "budget.validate_every": 3,
+    "budget.validate_every": 5,
 }
 TASKS: dict[str, dict[str, Any]] = {
     "translation": {
@@ -243,7 +243,7 @@ def test_what_is_logged_goes_on_at_the_same_steps(
     undisturbed, disturbed = Recorder(), Recorder()
     run(config, tmp_path / "undisturbed", tracker=undisturbed)
     # Before the first kill there was a validation just before the checkpoint.
-    for kill_at in (12, 17):
+    for kill_at in (10, 17):
         watched(kill_at)
         with pytest.raises(Killed):
             run(config, tmp_path / "killed", tracker=disturbed)
