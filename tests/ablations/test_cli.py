@@ -42,7 +42,7 @@ REFUSED = [
         "'design.positions' is no config path; did you mean",
     ),
     (["run", "--design.position", "ropy"], "legal: sinusoidal, none, learned, rope, alibi"),
-    (["plan", "nope"], "'nope' is neither a file nor a shipped study; shipped: demo"),
+    (["plan", "nope"], "'nope' is neither a file nor a shipped study; shipped: copy_choices"),
     (["plan", "demo", "--design.mask", "minus_inf"], "design.mask is an axis of this study"),
     (["sweep", "demo", "--workers", "0"], "'0' is not a whole number of 1 or more"),
     (["run", "--config", "nowhere.yaml"], "--config nowhere.yaml: "),
