@@ -104,7 +104,8 @@ def responses_figure(responses: pd.DataFrame, study: StudyView, *, signature: st
             f"{study.metric} on {study.split}: {signature}\n({metric_of(study.metric).direction})",
             fontsize="medium",
         )
-        figure.supxlabel(str(numbers_axis(study)), fontsize="medium")
+        for panel in panels[len(names) - columns : len(names)]:
+            panel.set_xlabel(str(numbers_axis(study)))
         counts = sorted(set(responses["n"]))
         seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         figure.suptitle(f"{study.name}: mean with 95% interval, n = {seeds} seeds")
