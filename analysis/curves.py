@@ -78,7 +78,7 @@ def effects_figure(table: Table) -> "Figure":
         axes.set_axisbelow(True)
         direction = metric_of(table.metric).direction
         axes.set_xlabel(
-            f"Δ {table.metric} on {table.split}, paired with the baseline ({direction}){beyond}"
+            f"Δ {table.metric} on {table.split}, paired with the baseline\n({direction}){beyond}"
         )
         figure.suptitle(f"{table.study}: Δ with 95% interval over seeds\n{table.headline}")
         used = {row.verdict.value for row in rows if row.verdict}
