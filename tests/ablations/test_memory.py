@@ -71,7 +71,7 @@ def test_a_run_that_gets_out_of_memory_late_goes_on_from_its_checkpoint(
 
     def training_step(self: Any, batch: Any, batch_index: int) -> Any:
         nonlocal rows
-        if rows >= 145 and len(batch) > 5:
+        if rows >= 125 and len(batch) > 5:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         rows += len(batch)
         return STEP(self, batch, batch_index)
