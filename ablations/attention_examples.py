@@ -6,6 +6,7 @@ from typing import Any
 
 from ablations.task_runs.base import TaskRun
 from ablations.task_runs.forecasting import HOUR, ForecastingRun
+from ablations.task_runs.language_modeling import LanguageModelingRun
 from ablations.task_runs.sequences import SequenceRun
 from ablations.task_runs.translation import TranslationRun
 from data.batches import ForecastingBatch, TranslationBatch, translation_batch
@@ -128,6 +129,20 @@ def _sequence(run: SequenceRun, module: Any, choice: Choice) -> Example:
     )
 
 
+def _text(run: LanguageModelingRun, module: Any, choice: Choice) -> Example:
+    splits = run.config.task.value.test_splits(run.config.data)
+    _, length = _split(run, choice, splits)
+    assert length is not None
+    windows = run.data.test_dataloader(length).dataset
+    batch = windows[[_checked(choice.index, len(windows))]]  # type: ignore[arg-type]
+    stretch_positions(module, length / run.config.data.context_length)
+    return Example(
+        title=f"test, {length} tokens, window {choice.index}",
+        batch=batch,
+        labels={"decoder": run.data.tokenizer.names(batch.input[0].tolist())},
+    )
+
+
 def _forecast(run: ForecastingRun, module: Any, choice: Choice) -> Example:
     channels, mixing = run.data.channels, run.config.variant.channels
     split, lookback = _split(run, choice, run.config.task.value.test_splits(run.config.data))
@@ -178,5 +193,6 @@ def _checked(index: int, count: int) -> int:
 READERS: dict[type[TaskRun], Callable[..., Example]] = {
     TranslationRun: _translation,
     SequenceRun: _sequence,
+    LanguageModelingRun: _text,
     ForecastingRun: _forecast,
 }

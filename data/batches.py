@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
+SPECIAL_NAMES = {PAD_ID: "<pad>", BOS_ID: "<s>", EOS_ID: "</s>", UNK_ID: "<unk>"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,9 @@ from torch.nn.functional import pad
 from torch.utils.data import DataLoader, Dataset
 
 from data.batches import (
-    BOS_ID,
-    EOS_ID,
     PAD_ID,
     SEPARATOR_ID,
+    SPECIAL_NAMES,
     SequenceBatch,
     TranslationBatch,
     sequence_block,
@@ -43,7 +42,7 @@ MAKE_BLOCK: dict[SequenceForm, Callable[[Tensor, Tensor], Batch]] = {
     SequenceForm.encoder_decoder: translation_block,
     SequenceForm.decoder_only: sequence_block,
 }
-SPECIAL_NAMES = {PAD_ID: "<pad>", BOS_ID: "<s>", EOS_ID: "</s>", SEPARATOR_ID: "<sep>"}
+NAMES = {**SPECIAL_NAMES, SEPARATOR_ID: "<sep>"}
 # Which lengths say how many columns of a padded field are in use.
 LENGTHS_OF = {
     "source": "source_lengths",
@@ -143,7 +142,7 @@ class SequenceDataModule(LightningDataModule):
         plus = self.data.alphabet if self.data.task is SequenceTask.addition else None
         symbols = (token - FIRST_SYMBOL_ID for token in ids)
         return [
-            SPECIAL_NAMES.get(token) or ("+" if symbol == plus else str(symbol))
+            NAMES.get(token) or ("+" if symbol == plus else str(symbol))
             for token, symbol in zip(ids, symbols, strict=True)
         ]
 

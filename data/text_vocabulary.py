@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from data.batches import EOS_ID, UNK_ID
+from data.batches import EOS_ID, SPECIAL_NAMES, UNK_ID
 from data.tokenization import Tokenizer
 
 FIRST_CHARACTER_ID = UNK_ID + 1
@@ -38,6 +38,10 @@ class Characters:
         first = FIRST_CHARACTER_ID
         return "".join(self._characters[token - first] for token in ids if token >= first)
 
+    def names(self, ids: list[int]) -> list[str]:
+        """Each token as its character, special ones as `<s>`."""
+        return [SPECIAL_NAMES.get(token) or self.decode([token]) for token in ids]
+
 
 class Subwords:
     """A subword vocabulary for running text: `</s>` stands for a line end.
@@ -65,3 +69,7 @@ class Subwords:
             else:
                 lines[-1].append(token)
         return "\n".join(map(self._tokenizer.decode, lines))
+
+    def names(self, ids: list[int]) -> list[str]:
+        """How the vocabulary writes each token, a line end as `</s>`."""
+        return self._tokenizer.names(ids)

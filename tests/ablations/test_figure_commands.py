@@ -14,6 +14,7 @@ from ablations.config import config_from_flat
 from ablations.finished import open_run
 from ablations.position_tables import design_tables, run_tables
 from ablations.run import run_cell
+from data.text import load_text
 from tests.ablations.tiny import TINY, tiny
 
 SHORT = {"budget.max_steps": 2, "budget.validate_every": 2, "dims.dropout": 0.0}
@@ -40,6 +41,16 @@ CONFIGS = {
             "data.train_max": 4,
             "data.n_train": 100,
             "data.n_eval": 5,
+        }
+    ),
+    "text": config_from_flat(
+        {
+            **SIZES,
+            **SHORT,
+            "task": "language_modeling",
+            "data.context_length": 8,
+            "data.eval_lengths": "8,12",
+            "data.n_prompts": 0,
         }
     ),
     "steps": config_from_flat(
@@ -145,6 +156,14 @@ def test_a_sequence_at_a_length_beyond_training(runs):
     assert (tokens[0], tokens[8]) == ("<s>", "<sep>")
     assert tokens[1:8] == tokens[9:]
     assert not frame.loc[frame["key"] > frame["query"], "weight"].any()
+
+
+def test_a_window_of_text(runs):
+    found, stacks = read(runs, "text", split="test@12", index=1)
+    assert "test, 12 tokens, window 1" in found.title
+    assert stacks.keys() == {"decoder-self"}
+    written = load_text(CONFIGS["text"].data)["test"]
+    assert "".join(labels(stacks["decoder-self"], "query")) == written[11:23]
 
 
 def test_a_window_of_hours(runs):

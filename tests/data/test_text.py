@@ -132,3 +132,12 @@ def test_subwords_keep_line_ends(tmp_path: Path) -> None:
         assert ids.count(EOS_ID) == text.count("\n")
         assert vocabulary.decode(ids) == text
     assert (vocabulary.vocabulary_size, vocabulary.hash) == (60, tokenizer.hash)
+
+
+def test_tokens_of_text_have_names(tmp_path: Path) -> None:
+    characters = Characters(LETTERS)
+    assert characters.names([1, *characters.encode(f"{LETTERS}x")]) == ["<s>", *LETTERS, "<unk>"]
+    tokenizer = train_tokenizer(TEXT.split("\n"), vocabulary_size=60, path=tmp_path / "x.model")
+    names = Subwords(tokenizer).names(Subwords(tokenizer).encode("line 1\nmany"))
+    assert names.count("</s>") == 1
+    assert "".join(names).replace("▁", " ").replace("</s>", "\n") == " line 1\n many"
