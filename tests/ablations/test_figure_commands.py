@@ -15,6 +15,7 @@ from ablations.finished import open_run
 from ablations.position_tables import design_tables, run_tables
 from ablations.run import run_cell
 from data.text import load_text
+from lightning_modules.axes.positions import Rotary
 from tests.ablations.tiny import TINY, tiny
 
 SHORT = {"budget.max_steps": 2, "budget.validate_every": 2, "dims.dropout": 0.0}
@@ -131,16 +132,20 @@ def test_a_pair_of_sentences(ablate, runs, tmp_path):
     assert all((tmp_path / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
-def read(runs, name, **choice):
-    """What the heads of one of the runs attend to, undrawn; and the weights of each stack."""
+def opened(runs, name):
+    """One of the runs."""
     folder, ids = runs
-    run = open_run(ids[name], runs_dir=folder)
-    found = attend(run, Choice(**choice), cache_dir=folder / ".cache")
+    return open_run(ids[name], runs_dir=folder)
+
+
+def read(runs, run, **choice):
+    """What the heads of a run attend to, undrawn; and the weights of each stack."""
+    found = attend(run, Choice(**choice), cache_dir=runs[0] / ".cache")
     return found, dict(list(found.weights.groupby("stack")))
 
 
 def test_a_text_is_read_with_its_own_translation(runs):
-    found, stacks = read(runs, "translation", text="the $dog$ 日本")
+    found, stacks = read(runs, opened(runs, "translation"), text="the $dog$ 日本")
     assert "reading the model's own translation" in found.title
     text = "".join(labels(stacks["encoder"], "key")[:-1]).replace("▁", " ").strip()
     assert text == "the $dog$ 日本"
@@ -148,7 +153,10 @@ def test_a_text_is_read_with_its_own_translation(runs):
 
 
 def test_a_sequence_at_a_length_beyond_training(runs):
-    found, stacks = read(runs, "decoder", split="test@7", index=4)
+    run = opened(runs, "decoder")
+    found, stacks = read(runs, run, split="test@7", index=4)
+    factors = [part.factor for part in run.module.modules() if isinstance(part, Rotary)]
+    assert factors == [7 / 4]
     assert "copy, 7 items, example 4" in found.title
     assert stacks.keys() == {"decoder-self"}
     frame = stacks["decoder-self"]
@@ -159,7 +167,7 @@ def test_a_sequence_at_a_length_beyond_training(runs):
 
 
 def test_a_window_of_text(runs):
-    found, stacks = read(runs, "text", split="test@12", index=1)
+    found, stacks = read(runs, opened(runs, "text"), split="test@12", index=1)
     assert "test, 12 tokens, window 1" in found.title
     assert stacks.keys() == {"decoder-self"}
     written = load_text(CONFIGS["text"].data)["test"]
@@ -167,7 +175,7 @@ def test_a_window_of_text(runs):
 
 
 def test_a_window_of_hours(runs):
-    found, stacks = read(runs, "steps", split="test@56", index=2)
+    found, stacks = read(runs, opened(runs, "steps"), split="test@56", index=2)
     assert "test@56, window 2" in found.title
     assert "hours" in found.unit
     starts = ["-56..-41", "-48..-33", "-40..-25", "-32..-17", "-24..-9", "-16..-1"]
@@ -255,9 +263,8 @@ def test_the_tables_of_a_design(ablate, tmp_path):
 
 
 def test_the_tables_of_a_run(ablate, runs):
-    folder, ids = runs
-    found = run_tables(open_run(ids["decoder"], runs_dir=folder))
-    assert found.title == f"{ids['decoder']}: design.position rope"
+    found = run_tables(opened(runs, "decoder"))
+    assert found.title == f"{runs[1]['decoder']}: design.position rope"
     assert set(found.table["stack"]) == {"decoder"}
     assert set(found.table["kind"]) == {"rotation"}
     assert found.table["position"].max() == 39
