@@ -25,7 +25,7 @@ def frames(labels, *, layers=2, heads=3, stack="encoder"):
                 "query_label": asked,
                 "key": key,
                 "key_label": read,
-                "weight": 0.5 if (query, key) == (layer, head) else 0.01 * layer,
+                "weight": 0.5 - 0.2 * layer if (query, key) == (layer, head) else 0.01 * layer,
             }
             for layer, head, (query, asked), (key, read) in places
         ]
@@ -59,7 +59,7 @@ def test_layers_are_rows_and_heads_are_columns():
     for panel, (layer, head) in zip(panels, itertools.product(range(2), range(3)), strict=True):
         grid = panel.images[0].get_array()
         assert grid.shape == (4, 4)
-        assert grid[layer, head] == 0.5
+        assert grid[layer, head] == 0.5 - 0.2 * layer
         assert panel.images[0].get_clim() == (0, 0.5)
     rows = [panel.get_subplotspec().rowspan.start for panel in panels]
     assert rows == [0, 0, 0, 1, 1, 1]
@@ -86,12 +86,22 @@ def test_long_inputs_are_labelled_as_often_as_there_is_room():
 def test_text_of_data_stays_text(tmp_path):
     weights, heads = frames(ODD, layers=1, heads=1)
     title = "run: $a_b$"
-    pictures = save_maps(weights, heads, title=title, unit="token", folder=tmp_path)
+    pictures = save_maps(weights, heads, title=title, unit="$u$", folder=tmp_path)
     assert pictures == [tmp_path / "encoder.png"]
     assert pictures[0].read_bytes().startswith(b"\x89PNG")
     root = ElementTree.parse(tmp_path / "encoder.svg").getroot()
     texts = ["".join(node.itertext()) for node in root.iter() if node.tag.endswith("text")]
-    for label in ("$x_{1}$", "日本", "a\\nb", "<s>", "␣", "\\x07", "_a_", "encoder, run: $a_b$"):
+    for label in (
+        "$x_{1}$",
+        "日本",
+        "a\\nb",
+        "<s>",
+        "␣",
+        "\\x07",
+        "_a_",
+        "encoder, run: $a_b$",
+        "key ($u$)",
+    ):
         assert label in texts
     read = pd.read_csv(tmp_path / "encoder.csv", keep_default_na=False)
     assert list(read["key_label"][: len(ODD)]) == ODD
