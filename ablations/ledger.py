@@ -112,7 +112,10 @@ def read_record(file: Path) -> dict[str, Any]:
         raise ValueError(f"is the record of run {record['id']}, not of its folder")
     recomputed = identity(flat(record["config"]), record["data_fingerprint"])
     if recomputed != record["id"]:
-        raise ValueError(f"config or data belong to run {recomputed}; the record was edited")
+        raise ValueError(
+            f"config or data belong to run {recomputed}; the record was edited, or made by a "
+            "version that told runs apart in another way"
+        )
     return record
 
 

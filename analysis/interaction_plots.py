@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.curves import PALETTE, PANELS_A_ROW, SETTINGS, save
+from analysis.curves import PANELS_A_ROW, SETTINGS, save
 from analysis.effects import Effects
+from analysis.lines import styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-MARKERS = ("o", "^", "s", "v", "D", "P", "X")
 
 
 def interaction_figure(effects: Effects) -> "Figure":
@@ -52,20 +51,19 @@ def save_interactions(effects: Effects, *, folder: Path) -> Path:
 
 def _draw(panel: "Axes", rows: pd.DataFrame, *, axis: str, given: str) -> None:
     ticks = list(dict.fromkeys(rows["given_level"].astype(str)))
-    levels = list(dict.fromkeys(rows["level"].astype(str)))
-    for index, level in enumerate(levels):
+    drawn = list(styles(rows["level"].astype(str)))
+    for index, (color, marker, level) in enumerate(drawn):
         members = rows[rows["level"].astype(str) == level]
         places = [ticks.index(str(name)) for name in members["given_level"]]
         # Beside each other, so that intervals don't cover one another.
-        shifted = [place + 0.08 * (index - (len(levels) - 1) / 2) for place in places]
-        color = PALETTE[index % len(PALETTE)]
+        shifted = [place + 0.08 * (index - (len(drawn) - 1) / 2) for place in places]
         reach = [members["mean"] - members["low"], members["high"] - members["mean"]]
         panel.errorbar(
             shifted,
             members["mean"],
             yerr=reach,
             color=color,
-            marker=MARKERS[index % len(MARKERS)],
+            marker=marker,
             linestyle=("-", "--", ":", "-.")[index % 4],
             markersize=4,
             linewidth=1.2,

@@ -1,7 +1,7 @@
 """A metric against the evaluated length, trained and beyond: one line per level of an axis.
 
 Pure frame first (`lengths_frame`), drawing second (`lengths_figure`). The frames of several studies
-one under another make one figure. Colours and markers are those of `analysis.responses`.
+one under another make one figure. Colours and markers are those of `analysis.lines`.
 """
 
 import math

@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.curves import PALETTE
-from analysis.responses import LOG_FROM, MARKERS
+from analysis.lines import draw_line, finish, scale_numbers, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +23,11 @@ def draw_panel(panel: "Axes", lengths: pd.DataFrame, *, counts: pd.DataFrame | N
         lengths: the rows of `lengths_frame` of one metric in one place.
         counts: those of the number of sentences, which stands under each length where it is known.
     """
-    styles = zip(cycle(PALETTE), cycle(MARKERS), dict.fromkeys(lengths["level"]), strict=False)
     height = 1.03
-    for color, marker, level in styles:
+    for color, marker, level in styles(lengths["level"]):
         points = lengths[lengths["level"] == level].sort_values("length")
-        _draw_line(panel, points, color=color, marker=marker, level=level)
+        shown = points[["length", "mean", "low", "high"]]
+        draw_line(panel, shown, color=color, marker=marker, name=level)
         nowhere = points.loc[points["undefined"] != "", "length"].tolist()
         if nowhere:
             _cross_out(panel, nowhere, height=height, level=level, color=color)
@@ -39,30 +37,12 @@ def draw_panel(panel: "Axes", lengths: pd.DataFrame, *, counts: pd.DataFrame | N
         panel.axvline(trained.iloc[0], color="#555555", linestyle="--", linewidth=1, zorder=0)
     _set_ticks(panel, sorted(set(lengths["length"])), counts)
     panel.set_xlabel(lengths["counts"].iloc[0], fontsize="small")
-    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
-    panel.set_axisbelow(True)
+    finish(panel)
 
 
 def title_pad(lengths: pd.DataFrame) -> float:
     """Points between a panel and its title: a row for each line that is undefined somewhere."""
     return 6 + 9 * lengths.loc[lengths["undefined"] != "", "level"].nunique()
-
-
-def _draw_line(panel: "Axes", points: pd.DataFrame, *, color: str, marker: str, level: str) -> None:
-    x, low, high = points["length"], points["low"], points["high"]
-    panel.plot(
-        x,
-        points["mean"],
-        color=color,
-        marker=marker,
-        markersize=4,
-        linewidth=1.2,
-        label=level,
-    )
-    if low.notna().sum() > 1:
-        panel.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
-    else:  # a band of one length has no width
-        panel.vlines(x, low, high, color=color, alpha=0.5, linewidth=3)
 
 
 def _cross_out(
@@ -89,10 +69,7 @@ def _cross_out(
 
 
 def _set_ticks(panel: "Axes", numbers: list[float], counts: pd.DataFrame | None) -> None:
-    logarithmic = numbers[-1] / numbers[0] >= LOG_FROM
-    if logarithmic:
-        panel.set_xscale("log", base=2)
-        panel.minorticks_off()
+    logarithmic = scale_numbers(panel, numbers)
     n = {} if counts is None else counts.groupby("length")["mean"].max().to_dict()
     places = [math.log2(x) for x in numbers] if logarithmic else numbers
     named = _with_room(places, closest=CLOSEST_COUNTED if n else CLOSEST)

@@ -5,21 +5,18 @@ first (`responses_frame`), drawing second (`responses_figure`).
 """
 
 from collections.abc import Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.curves import PALETTE, PANELS_A_ROW, SETTINGS
+from analysis.curves import PANELS_A_ROW, SETTINGS
 from analysis.frames import StudyView, metric_of, study_cells
+from analysis.lines import draw_line, finish, scale_numbers, styles
 from analysis.statistics import t_estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-LOG_FROM = 4.0  # ratio of largest to smallest number from which their axis is logarithmic
-MARKERS = "os^vDPX"
 
 
 def numbers_axis(study: StudyView) -> str | None:
@@ -124,25 +121,11 @@ def _line_and_panel(study: StudyView, others: Sequence[str]) -> tuple[str, str]:
 
 
 def _draw(panel: "Axes", responses: pd.DataFrame) -> None:
-    styles = zip(cycle(PALETTE), cycle(MARKERS), dict.fromkeys(responses["line"]), strict=False)
-    for color, marker, name in styles:
+    for color, marker, name in styles(responses["line"]):
         points = responses[responses["line"] == name].sort_values("number")
-        panel.plot(
-            points["number"],
-            points["mean"],
-            color=color,
-            marker=marker,
-            markersize=4,
-            linewidth=1.2,
-            label=name,
-        )
-        panel.fill_between(
-            points["number"], points["low"], points["high"], color=color, alpha=0.15, linewidth=0
-        )
+        shown = points[["number", "mean", "low", "high"]]
+        draw_line(panel, shown, color=color, marker=marker, name=name)
     numbers = sorted(set(responses["number"]))
-    if numbers[0] > 0 and numbers[-1] / numbers[0] >= LOG_FROM:
-        panel.set_xscale("log", base=2)
-        panel.minorticks_off()
+    scale_numbers(panel, numbers)
     panel.set_xticks(numbers, [f"{number:g}" for number in numbers])
-    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
-    panel.set_axisbelow(True)
+    finish(panel)
