@@ -57,11 +57,12 @@ class ForecastingModule(SupervisedModule):
     def validation_step(self, batch: ForecastingBatch, batch_index: int) -> None:
         """Log the errors; `validation/loss` is the squared one."""
         errors = self._errors(batch)
-        self._log_means({"validation/loss": errors["mse"]}, batch)
+        self.log_means({"validation/loss": errors["mse"]}, n_targets=len(batch))
 
     def test_step(self, batch: ForecastingBatch, batch_index: int) -> None:
         """Log the errors in scaled and original units."""
-        self._log_means({f"test/{n}": error for n, error in self._errors(batch).items()}, batch)
+        errors = {f"test/{name}": error for name, error in self._errors(batch).items()}
+        self.log_means(errors, n_targets=len(batch))
 
     def predict_step(self, batch: ForecastingBatch, batch_index: int = 0) -> Tensor:
         """The forecast `(batch, horizon, channels)`, scaled."""
@@ -76,6 +77,3 @@ class ForecastingModule(SupervisedModule):
             "mse_original": original.square().mean(),
             "mae_original": original.abs().mean(),
         }
-
-    def _log_means(self, values: dict[str, Tensor], batch: ForecastingBatch) -> None:
-        self.log_dict(values, batch_size=len(batch), sync_dist=True)

@@ -85,14 +85,12 @@ class TextModule(LanguageModelingModule):
         states, targets = self.states_and_targets(batch)
         losses, hits = each_loss_and_hit(states, self.output_weight, targets)
         values = {"test/loss": losses.mean(), "test/accuracy": hits.float().mean()}
-        self.log_dict(values, batch_size=len(targets), sync_dist=True)
+        self.log_means(values, n_targets=len(targets))
         positions = batch.loss_mask.nonzero()[:, 1]  # from 0: 0 | 1 | 2, 3 | 4 to 7 | ...
         octaves = torch.frexp(positions.float()).exponent
         for octave in octaves.unique().tolist():
             chosen = losses[octaves == octave]
-            self.log(
-                f"test/loss_at_{2**octave}", chosen.mean(), batch_size=len(chosen), sync_dist=True
-            )
+            self.log_means({f"test/loss_at_{2**octave}": chosen.mean()}, n_targets=len(chosen))
 
     def predict_step(self, batch: SequenceBatch, batch_index: int = 0) -> list[list[int]]:
         """Go on with each row's prompt by as many tokens as the row has targets."""

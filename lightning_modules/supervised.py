@@ -1,6 +1,7 @@
 """What every LightningModule here shares: losses as sums, divided once by all targets."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import pytorch_lightning as pl
 import torch
@@ -40,6 +41,11 @@ class SupervisedModule(pl.LightningModule):
         self.n_targets += n_targets
         self.log("train/loss", total.detach() / n_targets, batch_size=n_targets)
         return total
+
+    def log_means(self, values: Mapping[str, Tensor], *, n_targets: int) -> None:
+        """Log means over `n_targets`, so that an epoch's is over all targets of all ranks."""
+        # Lightning averages whole numbers over ranks to a whole number, and its mean is then wrong.
+        self.log_dict(values, batch_size=float(n_targets), sync_dist=True)  # type: ignore[arg-type]
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn summed gradients into those of the mean over the update's targets, on all ranks."""
@@ -93,5 +99,4 @@ class TokenModule(SupervisedModule, ABC):
         states, targets = self.states_and_targets(batch)
         loss, hits = loss_and_hits(states, self.output_weight, targets)
         values = {f"{split}/loss": loss / len(targets), f"{split}/accuracy": hits / len(targets)}
-        # Weighted by targets, so that the mean is over tokens however they are batched.
-        self.log_dict(values, batch_size=len(targets), sync_dist=True)
+        self.log_means(values, n_targets=len(targets))

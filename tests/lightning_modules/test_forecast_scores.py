@@ -48,7 +48,8 @@ def scores(batch_size: int, *, processes: int = 1) -> dict[str, float]:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    return dict(trainer.test(module, data.test_dataloader(), verbose=False)[0])
+    # The Trainer asks for the batches, once it knows of the other processes.
+    return dict(trainer.test(module, datamodule=data, verbose=False)[0])
 
 
 @cache
