@@ -23,7 +23,7 @@ test: $(INSTALLED)
 
 ## Speed against what one would write otherwise, one table a file; no part of the tests.
 bench: $(INSTALLED)
-	@for file in benchmarks/*.py; do \
+	@for file in benchmarks/[!_]*.py; do \
 	  $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
 ## The page of the axes, from the code.

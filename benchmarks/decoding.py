@@ -11,16 +11,15 @@ interleaved, so that a busy machine slows all of them down. Prints a table, then
 
 import argparse
 import json
-import os
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch loads
+from benchmarks import _measuring  # before torch: it sets the threads
 
+# isort: split
 import torch
 
 from ablations.config import config_from_flat
@@ -96,7 +95,10 @@ def _subject(
         run = open_run(arguments.run, runs_dir=arguments.runs)
         part, module = run.read_data(cache_dir=cache_dir, path=arguments.path), run.module
     else:
-        chosen = {"data.source": "multi30k", "data.path": arguments.path or _folder()}
+        chosen = {
+            "data.source": "multi30k",
+            "data.path": arguments.path or _measuring.multi30k_folder(),
+        }
         part = make_task_run(config_from_flat(chosen), cache_dir=cache_dir)
         torch.manual_seed(part.config.seed)
         module = part.build(part.config, part.facts).eval()
@@ -104,12 +106,6 @@ def _subject(
         raise SystemExit(f"run {arguments.run} has no decoder that reads a source; choose another")
     split = part.data.test_splits[0]
     return module, list(part.data.test_dataloader(split)), split
-
-
-def _folder() -> str:
-    """Multi30k beside the other data, or nothing: then the hub has it."""
-    data = os.environ.get("ABLATIONS_DATA")
-    return str(Path(data) / "multi30k") if data else ""
 
 
 def _decode(
@@ -132,17 +128,13 @@ def _table(found: dict[str, Any]) -> str:
     base = found["cpu_seconds"][CACHED]
     for name in DECODERS:
         cpu, wall = (found[f"{kind}_seconds"][name] for kind in ("cpu", "wall"))
-        ratios = [one / other for one, other in zip(cpu, base, strict=True)]
-        texts = (_median(values) for values in (cpu, wall, ratios))
+        ratios = _measuring.ratios(cpu, base)
+        texts = (_measuring.median(values) for values in (cpu, wall, ratios))
         lines.append(
             f"{name:<22} {found['tokens'][name]:>7} " + " ".join(f"{t:>22}" for t in texts)
         )
     lines.append("Medians with their range over repetitions; ratios of CPU seconds, by repetition.")
     return "\n".join(lines)
-
-
-def _median(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
 
 
 if __name__ == "__main__":

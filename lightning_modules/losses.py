@@ -12,7 +12,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 # Rows of logits alive at once: few enough to stay in a CPU's cache, many enough for one product.
-CHUNK_ROWS = 128
+CHUNK_ROWS = 256
 
 
 class _ProjectedCrossEntropy(Function):
@@ -25,12 +25,16 @@ class _ProjectedCrossEntropy(Function):
         """See `projected_cross_entropy`."""
         total = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
         state_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight)
+        mean_row = weight.mean(0)
         for start in range(0, len(targets), CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
-            loss, error = _loss_and_error(states[rows] @ weight.T, targets[rows], smoothing)
-            total += loss
-            torch.mm(error, weight, out=state_gradient[rows])
+            # What smoothing spreads evenly needs no logits: their mean is that of the weights.
+            spread = smoothing * (states[rows] @ mean_row)
+            loss, error = _loss_and_error(states[rows] @ weight.T, targets[rows], 1 - smoothing)
+            total += loss - spread.sum(dtype=total.dtype)
+            torch.addmm(mean_row, error, weight, beta=-smoothing, out=state_gradient[rows])
             weight_gradient.addmm_(error.T, states[rows])
+        weight_gradient -= states.sum(0) * (smoothing / len(weight))
         ctx.save_for_backward(state_gradient, weight_gradient)
         return total
 
@@ -43,18 +47,20 @@ class _ProjectedCrossEntropy(Function):
         return state_gradient * factor, weight_gradient * factor, None, None
 
 
-def _loss_and_error(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Summed loss of a chunk, and its gradient by the logits `(rows, vocabulary)`."""
-    chosen = targets[:, None]
-    normaliser = logits.logsumexp(-1, keepdim=True)
-    wanted = (1 - smoothing) * logits.gather(1, chosen)
-    if smoothing:
-        wanted += smoothing * logits.mean(-1, keepdim=True)
-    loss = (normaliser - wanted).sum(dtype=torch.promote_types(logits.dtype, torch.float32))
-    error = logits.sub_(normaliser).exp_()
-    if smoothing:
-        error -= smoothing / logits.shape[-1]
-    error.scatter_add_(1, chosen, error.new_full((len(targets), 1), smoothing - 1))
+def _loss_and_error(logits: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Of a chunk whose targets hold this share: summed loss, and its gradient by the logits.
+
+    The gradient `(rows, vocabulary)` is made in the place of the logits, in as few passes over them
+    as there can be: they are most of a step's memory.
+    """
+    chosen, wide = targets[:, None], torch.promote_types(logits.dtype, torch.float32)
+    wanted = share * logits.gather(1, chosen)
+    highest = logits.amax(-1, keepdim=True)
+    odds = logits.sub_(highest).exp_()
+    normaliser = odds.sum(-1, keepdim=True, dtype=wide)
+    loss = (highest + normaliser.log() - wanted).sum(dtype=wide)
+    error = odds.div_(normaliser)
+    error.scatter_add_(1, chosen, error.new_full((len(targets), 1), -share))
     return loss, error
 
 

@@ -1,12 +1,16 @@
-"""The benchmark of decoding runs: how fast anything is, is not asked here."""
+"""The benchmarks run: how fast anything is, is not asked here."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from ablations.run import run_cell
-from benchmarks import decoding
+from ablations.task_runs.registry import make_task_run
+from benchmarks import _plain_loop, decoding, training
+from lightning_modules.design import Design
+from lightning_modules.transformer import EncoderDecoder
 from tests.ablations.tiny import tiny
 
 
@@ -41,3 +45,27 @@ def test_outputs_that_differ_end_it(run: tuple[Path, str], monkeypatch: pytest.M
     )
     with pytest.raises(SystemExit, match="8 outputs differ with and without the cache"):
         decoding.main(["--run", identity, "--runs", str(folder), "--repetitions", "1"])
+
+
+def test_training_is_timed_beside_a_plain_loop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny(budget__max_steps=60, optim__lr=0.02, optim__average_last=0.0)
+    part = make_task_run(config, cache_dir=tmp_path)
+    monkeypatch.setattr(training, "_part", lambda *words, **named: part)
+    monkeypatch.setattr(training, "BATCH_SIZE", 8)
+    found = training.main(["--repetitions", "2"])
+    out = capsys.readouterr().out
+    assert json.loads(out.splitlines()[-1]) == found
+    assert "1.00 [1.00, 1.00]" in out.splitlines()[2]
+    untrained = math.log(part.data.vocabulary_size)
+    for losses in found["validation_loss"].values():
+        assert len(losses) == 2
+        assert max(losses) < untrained - 0.3
+
+
+def test_the_plain_model_is_ours() -> None:
+    dims, size = tiny().dims, 50
+    ours = EncoderDecoder(size, design=Design(), dims=dims).eval()
+    plain = _plain_loop.PlainTransformer(size, dims).eval()
+    assert sum(p.numel() for p in plain.parameters()) == sum(p.numel() for p in ours.parameters())
