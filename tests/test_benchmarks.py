@@ -8,8 +8,8 @@ import pytest
 
 from ablations.run import run_cell
 from ablations.task_runs.registry import make_task_run
-from benchmarks import _plain_loop, decoding, training
-from lightning_modules.design import Design
+from benchmarks import _plain_loop, decoding, levels, startup, training
+from lightning_modules.design import AXES, Design
 from lightning_modules.transformer import EncoderDecoder
 from tests.ablations.tiny import tiny
 
@@ -69,3 +69,29 @@ def test_the_plain_model_is_ours() -> None:
     ours = EncoderDecoder(size, design=Design(), dims=dims).eval()
     plain = _plain_loop.PlainTransformer(size, dims).eval()
     assert sum(p.numel() for p in plain.parameters()) == sum(p.numel() for p in ours.parameters())
+
+
+def test_every_level_is_timed_against_what_differs_in_it_alone() -> None:
+    found = {name: (base, design) for name, base, design in levels.designs()}
+    assert len(found) == sum(len(axis) - 1 for axis in AXES.values())
+    for name, (base, design) in found.items():
+        axis, level = name.split()
+        assert getattr(design, axis).name == level
+        assert {n for n in AXES if getattr(base, n) is not getattr(design, n)} == {axis}
+
+
+def test_a_level_costs_steps_of_the_baseline(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = list(levels.designs())[:2]
+    monkeypatch.setattr(levels, "designs", lambda: few)
+    found = levels.main(["--repetitions", "1"])
+    assert list(found) == [name for name, *_ in few]
+    assert all(len(ratios) == 1 and ratios[0] > 0 for ratios in found.values())
+    assert few[0][0] in capsys.readouterr().out
+
+
+def test_waiting_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = startup.main(["--repetitions", "1"])
+    assert list(found) == [*startup.COMMANDS, startup.COLD, startup.WARM]
+    assert found[startup.WARM][0] < found[startup.COLD][0]
