@@ -4,7 +4,7 @@ The frame has one row per run x metric x split x length; a run without any metri
 diverged) has one row whose `metric` is missing, and so has each split x length at which a run's
 design isn't defined: `undefined` says why. Columns read here: `run`, `status` ("finished" or
 "diverged"), `metric`, `split`, `length`, `value`, `signature`; when present `undefined`,
-`parameters`, `flops_per_token`, `steps`, `seconds_total`, `peak_memory_bytes`, `data_fingerprint`,
+`parameters`, `flops_per_target`, `steps`, `seconds_total`, `peak_memory_bytes`, `data_fingerprint`,
 `tokenizer_hash`, `hardware`.
 """
 
@@ -68,7 +68,7 @@ ON_PURPOSE = ("budget.", "data.", "optim.accumulate")
 _RUN_COLUMNS = (
     "status",
     "parameters",
-    "flops_per_token",
+    "flops_per_target",
     "steps",
     "seconds_total",
     "peak_memory_bytes",

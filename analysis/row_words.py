@@ -126,7 +126,7 @@ COLUMNS = {
     "missing": Column("missing", lambda row, _: str(row.missing)),
     "detectable": Column("detectable", _detectable),
     "parameters": Column("parameters", lambda row, _: _range(row.parameters)),
-    "flops": Column("FLOPs a token", lambda row, _: _range(row.flops_per_token)),
+    "flops": Column("FLOPs a target", lambda row, _: _range(row.flops_per_target)),
     "seconds": Column("seconds", lambda row, _: _number(row.seconds, ",.0f")),
     "memory": Column("peak MiB", lambda row, _: _number(row.peak_memory / 2**20, ",.0f")),
     "verdict": Column("verdict", lambda row, _: row.verdict_text, words=True),

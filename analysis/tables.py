@@ -49,8 +49,8 @@ class Row:
         finished: runs that finished; `diverged`, `undefined` and `missing` make it up to the
             planned ones.
         parameters: smallest and largest count among the runs; None when unknown.
-        flops_per_token: smallest and largest number of operations of a forward pass among the
-            runs, by target token; None when unknown.
+        flops_per_target: smallest and largest number of operations of a forward pass among the
+            runs, by target token or forecast value; None when unknown.
         seconds: mean wall time of a run; NaN when unknown.
         peak_memory: mean over runs of the most bytes that one held; NaN when unknown.
         runs: ids of all planned runs of the level, missing ones included.
@@ -73,7 +73,7 @@ class Row:
     undefined: int
     missing: int
     parameters: tuple[int, int] | None
-    flops_per_token: tuple[int, int] | None
+    flops_per_target: tuple[int, int] | None
     seconds: float
     peak_memory: float
     runs: tuple[str, ...]
@@ -157,7 +157,7 @@ class Table:
             "undefined": row.undefined,
             "missing": row.missing,
             **_ends("parameters", row.parameters),
-            **_ends("flops_per_token", row.flops_per_token),
+            **_ends("flops_per_target", row.flops_per_target),
             "seconds": row.seconds,
             "peak_memory_bytes": row.peak_memory,
             "verdict": row.verdict_text,
@@ -251,7 +251,7 @@ def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
         "undefined": int(counts.get("undefined", 0)),
         "missing": int(counts.get("missing", 0)),
         "parameters": _range(members, "parameters"),
-        "flops_per_token": _range(members, "flops_per_token"),
+        "flops_per_target": _range(members, "flops_per_target"),
         "seconds": _mean(finished, "seconds_total"),
         "peak_memory": _mean(finished, "peak_memory_bytes"),
         "runs": runs_of(members["id"]),

@@ -184,14 +184,14 @@ def test_a_page_escapes_names_and_sorts_its_tables():
 
 def test_the_columns_that_are_asked_for_are_shown_in_their_order(small_study):
     frame, study = small_study
-    told = frame.assign(flops_per_token=1_500_000, peak_memory_bytes=300 * 2**20)
+    told = frame.assign(flops_per_target=1_500_000, peak_memory_bytes=300 * 2**20)
     table = study_table(told, study)
     header, _, first, *_ = table_lines(
         render(table, format="markdown", columns=["memory", "flops", "n"])
     )
-    assert header == "| # | axis | level | bleu [95%] | Δ [95%] | peak MiB | FLOPs a token | n |"
+    assert header == "| # | axis | level | bleu [95%] | Δ [95%] | peak MiB | FLOPs a target | n |"
     assert first.endswith("| 300 | 1,500,000 | 8 of 8 |")
-    assert set(table.frame["flops_per_token_max"]) == {1_500_000}
+    assert set(table.frame["flops_per_target_max"]) == {1_500_000}
     line = table_lines(render(study_table(frame, study), format="markdown", columns=["memory"]))[2]
     assert line.endswith("| - |")  # not measured by the runs
 
