@@ -151,6 +151,17 @@ def effects(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
 
 
+def reproduce(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate reproduce`."""
+    parser.add_argument("study", metavar="RUN|STUDY", help="the id of a run, or a study")
+    parser.add_argument("--row", type=_count, help="the number of a row in the study's table")
+    parser.add_argument("--split", help="as the table was asked for, where it compares splits")
+    _runs_flag(parser)
+    parser.add_argument(
+        "--run", type=Path, metavar="FOLDER", help="run it again into this folder, and compare"
+    )
+
+
 def _format_flag(
     parser: argparse.ArgumentParser,
     formats: Sequence[str] = ("terminal", "markdown", "csv", "latex", "html"),

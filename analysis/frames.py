@@ -114,6 +114,11 @@ class StudyView:
         """The command that runs what is missing."""
         return self.command or f"ablate sweep {self.name}"
 
+    @property
+    def trace_command(self) -> str:
+        """The command that says what stands behind a row of its table."""
+        return self.fill_command.replace("ablate sweep", "ablate reproduce", 1) + " --row"
+
 
 def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     """One row per planned run: `id`, `seed`, the axes, `status`, `value` and facts of the run.

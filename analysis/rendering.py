@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from analysis.row_words import COLUMNS, row_table, run_lines
+from analysis.row_words import COLUMNS, row_table, run_lines, runs_heading
 from analysis.statistics import Verdict
 from analysis.tables import Row, Table
 from analysis.text_tables import TextTable, escaped
@@ -67,7 +67,9 @@ def csv(table: Table) -> str:
 
     The last two columns repeat in each line how complete the table is, and its notes.
     """
-    told = table.frame.assign(headline=table.headline, notes=" ".join(table.notes))
+    told = table.frame.assign(
+        headline=table.headline, notes=" ".join([*table.notes, runs_heading(table)])
+    )
     return told.to_csv(index=False, lineterminator="\n")
 
 
@@ -82,7 +84,13 @@ def _markdown(table: Table, rows: TextTable) -> str:
         cells = [first, escaped(axis), escaped(level), *numbers]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines += ["", *(f"- {escaped(note)}" for note in table.notes)]
-    lines += ["", "Runs behind each row:", "", *(f"- {line}" for line in run_lines(table)), ""]
+    lines += [
+        "",
+        f"{escaped(runs_heading(table))}. Runs behind each row:",
+        "",
+        *(f"- {line}" for line in run_lines(table)),
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -90,7 +98,9 @@ def _latex(table: Table, rows: TextTable) -> str:
     """LaTeX for booktabs: headline, table, notes; the run ids behind every row are comments."""
     from analysis.latex import latex
 
-    runs = "\n".join(f"% {line}" for line in ("Runs behind each row:", *run_lines(table)))
+    runs = "\n".join(
+        f"% {line}" for line in (runs_heading(table), "Runs behind each row:", *run_lines(table))
+    )
     parts: list[str | TextTable] = [table.headline, rows, *table.notes]
     return f"{latex(parts, title=rows.title)}{runs}\n"
 
@@ -100,7 +110,7 @@ def _html(table: Table, rows: TextTable) -> str:
     from analysis.pages import render_page
 
     runs = TextTable(
-        title="Runs behind each row",
+        title=runs_heading(table),
         header=("row", "runs"),
         rows=[line.removeprefix("row ").split(": ", 1) for line in run_lines(table)],
         words=("runs",),
@@ -136,7 +146,7 @@ def _terminal(table: Table, rows: TextTable) -> str:
     console.print(grid)
     narrow = [f"Left out, the terminal is narrow: {', '.join(left_out)}."] if left_out else []
     runs = run_lines(table, most=SHOWN_RUNS)
-    for line in (*narrow, *table.notes, "Runs behind each row:", *runs):
+    for line in (*narrow, *table.notes, runs_heading(table), *runs):
         console.print(Text(line))
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 

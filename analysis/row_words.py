@@ -58,6 +58,11 @@ def measured(table: Table) -> str:
     return f"{table.metric} on {table.split}{signature}"
 
 
+def runs_heading(table: Table) -> str:
+    """What stands above `run_lines`: how to find out more, too."""
+    return f"Runs behind each row; what made row N, and again: {table.trace_command} N"
+
+
 def run_lines(table: Table, *, most: int | None = None) -> list[str]:
     """The runs behind each row, missing ones named as such; at most so many of a row."""
     absent, lines = set(table.missing), []

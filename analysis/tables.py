@@ -110,6 +110,7 @@ class Table:
         planned: planned runs.
         missing: ids of the planned runs without a record.
         fill_command: the command that runs them.
+        trace_command: the command that says what stands behind a row, once it is given its number.
         notes: sentences a reader needs, in order.
     """
 
@@ -123,6 +124,7 @@ class Table:
     planned: int
     missing: tuple[str, ...]
     fill_command: str
+    trace_command: str
     notes: tuple[str, ...]
 
     @property
@@ -216,6 +218,7 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
         planned=len(runs_of(cells["id"])),
         missing=runs_of(cells.loc[cells["status"] == "missing", "id"]),
         fill_command=study.fill_command,
+        trace_command=study.trace_command,
         notes=tuple(table_notes(cells, study, rows)),
     )
 
