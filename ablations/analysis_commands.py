@@ -1,4 +1,4 @@
-"""What the commands that look at a study as a whole do: effects."""
+"""What the commands that look at finished runs do: effects, and what stands behind a row."""
 
 import sys
 from argparse import Namespace
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.arguments import planned, same_command
-from ablations.config import RunConfig, flatten
+from ablations.arguments import located, overrides, planned, same_command
+from ablations.config import RunConfig, config_from_flat, flatten
 from ablations.identity import LOCATION_PATHS
+from ablations.ledger import flat
 from ablations.plan import Plan, make_plan
 from ablations.study import load_study
 from ablations.tasks import Task
@@ -122,3 +123,80 @@ def effects(arguments: Namespace) -> int:
 
         print(f"figure: {save_interactions(found, folder=arguments.figures)}")
     return 0
+
+
+def reproduce(arguments: Namespace) -> int:
+    """Say what stands behind a run or a row; run it again, 1 where that gives something else."""
+    from ablations.reproduction import known_records, provenance
+
+    if arguments.run is not None and arguments.run.resolve() == arguments.runs.resolve():
+        raise ValueError(f"--run {arguments.run}: the first result is there; name another folder")
+    ids = _asked_runs(arguments)
+    records = known_records(ids, runs_dir=arguments.runs)
+    if not records:
+        raise ValueError(f"no result of {', '.join(ids)} in {arguments.runs}; run it first")
+    for line in provenance(records):
+        print(line)
+    for identity in ids:
+        if identity not in records:
+            print(f"run {identity}: missing; {same_command('sweep', arguments)}")
+    if arguments.run is None:
+        return 0
+    same = [_run_again(identity, records[identity], arguments) for identity in records]
+    return 0 if all(same) else 1
+
+
+def _asked_runs(arguments: Namespace) -> list[str]:
+    """The run that is named, or those of a row of a study, the baseline's last."""
+    if (arguments.runs / arguments.study).is_dir():
+        asked = sorted(overrides(arguments).keys() - LOCATION_PATHS)
+        if asked or arguments.row is not None:
+            named = asked[0] if asked else "row"
+            raise ValueError(
+                f"--{named}: {arguments.study} is a run, whose config is known; leave it out"
+            )
+        return [arguments.study]
+    if arguments.row is None:
+        raise ValueError(
+            f"{arguments.study} is no run in {arguments.runs}; of a study, name a row of its table "
+            "with --row"
+        )
+    cells = planned(arguments)
+    frame = results(cells, arguments.runs, command=same_command("sweep", arguments))
+    from analysis.splits import compare_splits
+    from analysis.tables import study_table
+
+    view = study_view(cells, split=arguments.split)
+    rows = study_table(*compare_splits(frame, view)).rows
+    if not 1 <= arguments.row <= len(rows):
+        raise ValueError(f"--row {arguments.row}: the table has rows 1 to {len(rows)}")
+    row = rows[arguments.row - 1]
+    print(
+        f"row {arguments.row} of {cells.name}: {row.axis or 'baseline'} {row.level or ''}".rstrip()
+    )
+    if row.baseline_runs:
+        print(f"compared with {', '.join(row.baseline_runs)}")
+    return list(row.runs)
+
+
+def _run_again(identity: str, record: dict[str, Any], arguments: Namespace) -> bool:
+    """Run a recorded config in another folder, and say whether it comes to the same."""
+    import torch
+
+    from ablations.reproduction import compare
+    from ablations.run import run_cell
+
+    torch.set_num_threads(record["threads"])  # which decides the order of sums
+    values = flat(record["config"]) | located(overrides(arguments))
+    again = run_cell(
+        config_from_flat(values), runs_dir=arguments.run, cache_dir=arguments.run / ".cache"
+    )
+    if again["id"] != identity:
+        raise ValueError(
+            f"run {identity} was trained on data {record['data_fingerprint']}, and here are "
+            f"{again['data_fingerprint']}; name their folder with --data.path"
+        )
+    found = compare(arguments.runs / identity, arguments.run / identity)
+    for line in found.lines():
+        print(f"{identity} {line}" if not line.startswith(" ") else line)
+    return found.identical

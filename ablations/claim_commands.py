@@ -226,14 +226,13 @@ def _elsewhere_alike(levels: dict[str, Any], comparison: Comparison, plan: Plan)
 
 
 def _text(rows: "Sequence[ClaimRow]", arguments: Namespace) -> str:
-    from analysis import text_tables
     from analysis.claim_tables import claim_parts, claims_frame, claims_parts
+    from analysis.formats import write
 
     if arguments.format == "csv":
         return claims_frame(rows).to_csv(index=False, lineterminator="\n")
-    writer = text_tables.terminal if arguments.format == "terminal" else text_tables.markdown
     parts: Iterable[Any]
     title, parts = "Claims", claims_parts(rows)
     if arguments.action != "list":
         title, parts = rows[0].id, claim_parts(rows[0])
-    return writer(parts, title=title)
+    return write(parts, format=arguments.format, title=title)

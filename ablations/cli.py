@@ -133,6 +133,13 @@ COMMANDS = {
         "effects",
         module="ablations.analysis_commands",
     ),
+    "reproduce": Command(
+        "Say what stands behind a run or a row of a table, and run it again",
+        "RUN | STUDY --row N [options] [--DOTTED.NAME VALUE ...]",
+        flags.reproduce,
+        "reproduce",
+        module="ablations.analysis_commands",
+    ),
     "check": Command(
         "Measure on an untrained model what needs no training, claim by claim",
         "[--config FILE] [options] [--DOTTED.NAME VALUE ...]",

@@ -103,10 +103,13 @@ def status(arguments: Namespace) -> int:
 
 def table(arguments: Namespace) -> int:
     """Compare the levels of a study with its baseline."""
+    from analysis.rendering import check_form, render
+
+    check_form(arguments.format, arguments.columns)
     cells, command = planned(arguments), same_command("sweep", arguments)
     frame = results(cells, arguments.runs, command=command)
     from analysis.splits import compare_splits
-    from analysis.tables import render, study_table
+    from analysis.tables import study_table
 
     view = study_view(
         cells,
@@ -116,7 +119,8 @@ def table(arguments: Namespace) -> int:
         effect=arguments.effect,
     )
     comparison = study_table(*compare_splits(frame, view))
-    put(render(comparison, format=arguments.format), arguments.output)
+    text = render(comparison, format=arguments.format, columns=arguments.columns)
+    put(text, arguments.output)
     if arguments.figures is not None:
         from analysis.figures import save_figures
 

@@ -1,6 +1,7 @@
 """The arguments that each command of `ablate` takes, besides the flags of a config."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -25,7 +26,7 @@ def check(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate check`."""
     _config_files(parser)
     parser.add_argument("--only", default="", metavar="IDS", help="such as A5,P3 (all checks)")
-    _format_flag(parser)
+    _format_flag(parser, ("terminal", "markdown", "csv"))
 
 
 def attention(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +126,14 @@ def table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--effect", type=_difference, help="a difference that matters; says how many seeds show it"
     )
+    parser.add_argument(
+        "--columns",
+        type=_names,
+        default=(),
+        metavar="NAMES",
+        help="the columns after the difference, such as p,n,flops,memory (all but these two): "
+        "p, n, diverged, missing, detectable, parameters, flops, seconds, memory, verdict",
+    )
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
     parser.add_argument(
@@ -142,10 +151,22 @@ def effects(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
 
 
-def _format_flag(parser: argparse.ArgumentParser) -> None:
+def reproduce(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate reproduce`."""
+    parser.add_argument("study", metavar="RUN|STUDY", help="the id of a run, or a study")
+    parser.add_argument("--row", type=_count, help="the number of a row in the study's table")
+    parser.add_argument("--split", help="as the table was asked for, where it compares splits")
+    _runs_flag(parser)
     parser.add_argument(
-        "--format", choices=("terminal", "markdown", "csv"), default="terminal", help="(terminal)"
+        "--run", type=Path, metavar="FOLDER", help="run it again into this folder, and compare"
     )
+
+
+def _format_flag(
+    parser: argparse.ArgumentParser,
+    formats: Sequence[str] = ("terminal", "markdown", "csv", "latex", "html"),
+) -> None:
+    parser.add_argument("--format", choices=formats, default="terminal", help="(terminal)")
 
 
 def nothing(parser: argparse.ArgumentParser) -> None:
@@ -156,6 +177,10 @@ def _index(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _difference(text: str) -> float:

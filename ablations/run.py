@@ -18,6 +18,7 @@ from pytorch_lightning.utilities.memory import garbage_collection_cuda, is_oom_e
 from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions
 from ablations.checkpoints import CheckpointFile, Checkpoints, StoppedError
 from ablations.config import RunConfig, check, nested, run_id
+from ablations.cost import CountFlops, PeakMemory
 from ablations.files import create_once, write_atomically
 from ablations.ledger import SCHEMA
 from ablations.loading import TrainingLoader
@@ -165,6 +166,7 @@ class _Run:
         progress: bool,
         parts: int,
     ) -> None:
+        self.memory = PeakMemory()
         self.config, self.identity = config, identity
         self.progress = progress
         self.checkpoints = checkpoints(parts=parts)
@@ -178,6 +180,7 @@ class _Run:
             self.folder / "learning_curve.csv", max_steps=config.budget.max_steps
         )
         self.divergence = Divergence(config.budget.divergence_loss)
+        self.flops = CountFlops()
         self.metrics: list[dict[str, Any]] = []
         self.trained = False
 
@@ -253,7 +256,10 @@ class _Run:
     def _evaluate(self) -> None:
         """All that the task measures, with the weights as they are."""
         trainer = pl.Trainer(
-            **self._common(), logger=False, callbacks=[Predictions()], enable_progress_bar=False
+            **self._common(),
+            logger=False,
+            callbacks=[Predictions(), self.flops],
+            enable_progress_bar=False,
         )
         self.metrics += self.part.evaluate(trainer, self.module, self.folder)
 
@@ -271,6 +277,8 @@ class _Run:
             "metrics": self.metrics,
             "undefined": list(self.part.undefined),
             "parameters": sum(p.numel() for p in self.module.parameters() if p.requires_grad),
+            "flops_per_target": self.flops.per_target,
+            "peak_memory_bytes": self.memory.bytes(),
             "steps": steps,
             "target_tokens": n_targets,
             "seconds": {

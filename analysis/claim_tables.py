@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis import statistics
-from analysis.rendering import p_value
+from analysis.row_words import p_value
 from analysis.text_tables import TextTable
 from analysis.verdicts import Answer, ClaimVerdict, Question, overall
 

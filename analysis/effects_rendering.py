@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis import text_tables
 from analysis.effects import Effects, dependencies
+from analysis.formats import write
 from analysis.frames import metric_of
-from analysis.rendering import p_value
+from analysis.row_words import p_value
 from analysis.text_tables import TextTable
 
 
 def render(effects: Effects, *, format: str) -> str:
-    """The effects as text; `format` is "terminal", "markdown" or "csv".
+    """The effects as text; `format` is "terminal", "markdown", "csv", "latex" or "html".
 
     Raises:
         ValueError: another format.
@@ -22,10 +22,7 @@ def render(effects: Effects, *, format: str) -> str:
     title = f"{effects.study}: effects on {effects.metric}, {effects.split}{signature}"
     if format == "csv":
         return effects.frame.to_csv(index=False, lineterminator="\n")
-    writers = {"terminal": text_tables.terminal, "markdown": text_tables.markdown}
-    if format not in writers:
-        raise ValueError(f"unknown format {format!r}; legal: {', '.join([*writers, 'csv'])}")
-    return writers[format](effects_parts(effects), title=title)
+    return write(effects_parts(effects), format=format, title=title)
 
 
 def effects_parts(effects: Effects) -> Iterator[str | TextTable]:

@@ -4,7 +4,8 @@ The frame has one row per run x metric x split x length; a run without any metri
 diverged) has one row whose `metric` is missing, and so has each split x length at which a run's
 design isn't defined: `undefined` says why. Columns read here: `run`, `status` ("finished" or
 "diverged"), `metric`, `split`, `length`, `value`, `signature`; when present `undefined`,
-`parameters`, `steps`, `seconds_total`, `data_fingerprint`, `tokenizer_hash`, `hardware`.
+`parameters`, `flops_per_target`, `steps`, `seconds_total`, `peak_memory_bytes`, `data_fingerprint`,
+`tokenizer_hash`, `hardware`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,8 +68,10 @@ ON_PURPOSE = ("budget.", "data.", "optim.accumulate")
 _RUN_COLUMNS = (
     "status",
     "parameters",
+    "flops_per_target",
     "steps",
     "seconds_total",
+    "peak_memory_bytes",
     "data_fingerprint",
     "tokenizer_hash",
     "hardware",
@@ -110,6 +113,11 @@ class StudyView:
     def fill_command(self) -> str:
         """The command that runs what is missing."""
         return self.command or f"ablate sweep {self.name}"
+
+    @property
+    def trace_command(self) -> str:
+        """The command that says what stands behind a row of its table."""
+        return self.fill_command.replace("ablate sweep", "ablate reproduce", 1) + " --row"
 
 
 def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:

@@ -1,16 +1,16 @@
-"""A comparison table as Markdown, CSV and terminal text."""
+"""A comparison table as Markdown, CSV, LaTeX, HTML and terminal text."""
 
 import io
-import math
-import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from analysis.frames import metric_of
-from analysis.statistics import Estimate, Verdict
+from analysis.row_words import COLUMNS, row_table, run_lines, runs_heading
+from analysis.statistics import Verdict
 from analysis.tables import Row, Table
+from analysis.text_tables import TextTable, escaped
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -28,27 +28,97 @@ _STYLES = {
 }
 
 
-def markdown(table: Table) -> str:
-    """GitHub Markdown: title, headline, table, notes, and the run ids behind every row."""
-    header = _header(table)
-    lines = [f"# {escaped(_title(table))}", "", escaped(table.headline), ""]
-    lines.append("| " + " | ".join(header) + " |")
-    lines.append("|" + "|".join(["---:", "---", "---", *["---:"] * (len(header) - 4), "---"]) + "|")
-    for number, row in enumerate(table.rows, start=1):
-        first, axis, level, *numbers = _texts(table, row, number)
-        cells = [first, escaped(axis), escaped(level), *numbers]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += ["", *(f"- {escaped(note)}" for note in table.notes)]
-    lines += ["", "Runs behind each row:", "", *(f"- {line}" for line in _run_lines(table)), ""]
-    return "\n".join(lines)
+def render(table: Table, *, format: str, columns: Sequence[str] = ()) -> str:
+    """The table as text.
+
+    Args:
+        table: what is shown.
+        format: "terminal", "markdown", "csv", "latex" or "html".
+        columns: the columns after the difference, by their names in `analysis.row_words`; those
+            that it shows by itself when empty. A CSV holds all that is known.
+
+    Raises:
+        ValueError: another format, an unknown column, or columns chosen of a CSV.
+    """
+    check_form(format, columns)
+    if format == "csv":
+        return csv(table)
+    rows = row_table(table, columns=columns)
+    return _WRITERS[format](table, replace(rows, title=f"{table.study}: {rows.title}"))
+
+
+def check_form(format: str, columns: Sequence[str]) -> None:
+    """Refuse what `render` can't show.
+
+    Raises:
+        ValueError: as there.
+    """
+    if format != "csv" and format not in _WRITERS:
+        raise ValueError(f"unknown table format {format!r}; legal: {', '.join([*_WRITERS, 'csv'])}")
+    if format == "csv" and columns:
+        raise ValueError("--columns: a CSV holds every column; leave one of the two out")
+    for name in columns:
+        if name not in COLUMNS:
+            raise ValueError(f"unknown column {name!r}; legal: {', '.join(COLUMNS)}")
 
 
 def csv(table: Table) -> str:
-    """The frame of the table as CSV: plain numbers, one line per row, run ids in a column."""
-    return table.frame.to_csv(index=False, lineterminator="\n")
+    """The frame of the table as CSV: plain numbers, one line per row, run ids in a column.
+
+    The last two columns repeat in each line how complete the table is, and its notes.
+    """
+    told = table.frame.assign(
+        headline=table.headline, notes=" ".join([*table.notes, runs_heading(table)])
+    )
+    return told.to_csv(index=False, lineterminator="\n")
 
 
-def terminal(table: Table) -> str:
+def _markdown(table: Table, rows: TextTable) -> str:
+    """GitHub Markdown: title, headline, table, notes, and the run ids behind every row."""
+    lines = [f"# {escaped(rows.title)}", "", escaped(table.headline), ""]
+    lines.append("| " + " | ".join(rows.header) + " |")
+    align = ("---" if name in rows.words else "---:" for name in rows.header)
+    lines.append("|" + "|".join(align) + "|")
+    for row in rows.rows:
+        first, axis, level, *numbers = row
+        cells = [first, escaped(axis), escaped(level), *numbers]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines += ["", *(f"- {escaped(note)}" for note in table.notes)]
+    lines += [
+        "",
+        f"{escaped(runs_heading(table))}. Runs behind each row:",
+        "",
+        *(f"- {line}" for line in run_lines(table)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _latex(table: Table, rows: TextTable) -> str:
+    """LaTeX for booktabs: headline, table, notes; the run ids behind every row are comments."""
+    from analysis.latex import latex
+
+    runs = "\n".join(
+        f"% {line}" for line in (runs_heading(table), "Runs behind each row:", *run_lines(table))
+    )
+    parts: list[str | TextTable] = [table.headline, rows, *table.notes]
+    return f"{latex(parts, title=rows.title)}{runs}\n"
+
+
+def _html(table: Table, rows: TextTable) -> str:
+    """A page that needs nothing from outside: headline, sortable table, notes, run ids."""
+    from analysis.pages import render_page
+
+    runs = TextTable(
+        title=runs_heading(table),
+        header=("row", "runs"),
+        rows=[line.removeprefix("row ").split(": ", 1) for line in run_lines(table)],
+        words=("runs",),
+    )
+    return render_page([table.headline, rows, *table.notes, runs], title=rows.title)
+
+
+def _terminal(table: Table, rows: TextTable) -> str:
     """Text as wide as the terminal (180 columns where there is none), coloured on one.
 
     What doesn't fit beside the rest is left out and named: `EXPENDABLE` columns, in that order.
@@ -62,148 +132,47 @@ def terminal(table: Table) -> str:
     written = io.StringIO()
     console = Console(file=written, width=width, force_terminal=on_terminal)
     unbounded = console.options.update(width=1000)
+    expendable = [name for name in EXPENDABLE if name in rows.header]
     left_out: list[str] = []
-    grid = _grid(table, left_out)
+    grid = _grid(rows, table.rows, left_out)
     while Measurement.get(console, unbounded, grid).maximum > width:
-        stacked = len(left_out) == len(EXPENDABLE)
-        left_out += EXPENDABLE[len(left_out) : len(left_out) + 1]
-        grid = _grid(table, left_out, stacked=stacked)
+        stacked = len(left_out) == len(expendable)
+        left_out += expendable[len(left_out) : len(left_out) + 1]
+        grid = _grid(rows, table.rows, left_out, stacked=stacked)
         if stacked:
             break
-    console.print(Text(_title(table)))
+    console.print(Text(rows.title))
     console.print(Text(table.headline, style="yellow" if table.missing else ""))
     console.print(grid)
     narrow = [f"Left out, the terminal is narrow: {', '.join(left_out)}."] if left_out else []
-    for line in (
-        *narrow,
-        *table.notes,
-        "Runs behind each row:",
-        *_run_lines(table, most=SHOWN_RUNS),
-    ):
+    runs = run_lines(table, most=SHOWN_RUNS)
+    for line in (*narrow, *table.notes, runs_heading(table), *runs):
         console.print(Text(line))
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
-def text_rows(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Header and cells of a table in words, as all its forms show them."""
-    rows = [_texts(table, row, number) for number, row in enumerate(table.rows, start=1)]
-    return _header(table), rows
-
-
-def _grid(table: Table, left_out: Collection[str], *, stacked: bool = False) -> "Grid":
+def _grid(
+    texts: TextTable, rows: Sequence[Row], left_out: Collection[str], *, stacked: bool = False
+) -> "Grid":
     """The rows as a rich table without some columns; stacked, intervals run downwards."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Grid
     from rich.text import Text
 
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    header = _header(table)
-    shown = [index for index, name in enumerate(header) if name not in left_out]
-    for index in shown:
-        words = header[index] in ("axis", "level", "verdict")
-        justify: Literal["left", "right"] = "left" if words else "right"
-        text = header[index].replace(" ", "\n") if stacked else header[index]
-        grid.add_column(Text(text), justify=justify, overflow="fold", no_wrap=text != "verdict")
-    for number, row in enumerate(table.rows, start=1):
-        texts = _texts(table, row, number)
+    shown = [index for index, name in enumerate(texts.header) if name not in left_out]
+    for name in (texts.header[index] for index in shown):
+        justify: Literal["left", "right"] = "left" if name in texts.words else "right"
+        text = name.replace(" ", "\n") if stacked else name
+        grid.add_column(Text(text), justify=justify, overflow="fold", no_wrap=name != "verdict")
+    for row, cells in zip(rows, texts.rows, strict=True):
+        words = list(cells)
         if stacked:
-            texts = [text.replace(" ", "\n") if " [" in text else text for text in texts]
-            texts[1] = texts[1].replace(".", ".\n")
+            words = [text.replace(" ", "\n") if " [" in text else text for text in words]
+            words[1] = words[1].replace(".", ".\n")
         style = _STYLES.get(row.verdict, "") if row.verdict else "bold"
-        grid.add_row(*(Text(texts[index]) for index in shown), style=style)
+        grid.add_row(*(Text(words[index]) for index in shown), style=style)
     return grid
 
 
-def _title(table: Table) -> str:
-    signature = f" ({table.signature})" if table.signature else ""
-    return f"{table.study}: {table.metric} on {table.split}{signature}"
-
-
-def _header(table: Table) -> list[str]:
-    missing = ["missing"] if table.missing else []
-    return [
-        "#",
-        "axis",
-        "level",
-        f"{table.metric} [95%]",
-        "Δ [95%]",
-        "p (Holm)",
-        "n",
-        "diverged",
-        *missing,
-        "detectable",
-        "parameters",
-        "seconds",
-        "verdict",
-    ]
-
-
-def _texts(table: Table, row: Row, number: int) -> list[str]:
-    """What stands in the cells of one row, in the order of the header."""
-    decimals = metric_of(table.metric).decimals
-    missing = [str(row.missing)] if table.missing else []
-    return [
-        str(number),
-        row.axis or "baseline",
-        "" if row.is_baseline and not row.axis else str(row.level),
-        _estimate(row.mean, decimals, sign="") if row.mean.n else _absent(row),
-        "" if row.difference is None else _estimate(row.difference, decimals, sign="+"),
-        "" if row.is_baseline else p_value(row.p_adjusted),
-        f"{row.seeds_compared} of {row.seeds_planned}",
-        f"{row.diverged} of {row.finished + row.diverged}",
-        *missing,
-        _detectable(row, decimals),
-        _parameters(row),
-        "-" if math.isnan(row.seconds) else f"{row.seconds:,.0f}",
-        row.verdict_text,
-    ]
-
-
-def _absent(row: Row) -> str:
-    if row.diverged:
-        return "diverged"
-    return "undefined" if row.undefined else "missing"
-
-
-def _estimate(estimate: Estimate, decimals: int, *, sign: str) -> str:
-    if estimate.n == 0:
-        return "-"
-    mean = f"{estimate.mean:{sign}z.{decimals}f}"
-    if estimate.n == 1:
-        return mean
-    return f"{mean} [{estimate.low:{sign}z.{decimals}f}, {estimate.high:{sign}z.{decimals}f}]"
-
-
-def p_value(p: float) -> str:
-    """A p-value in three decimals; "-" where there is none."""
-    if math.isnan(p):
-        return "-"
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _detectable(row: Row, decimals: int) -> str:
-    if row.is_baseline:
-        return ""
-    return "none" if math.isinf(row.detectable) else f"{row.detectable:.{decimals}f}"
-
-
-def _parameters(row: Row) -> str:
-    if row.parameters is None:
-        return "-"
-    fewest, most = row.parameters
-    return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-
-
-def _run_lines(table: Table, *, most: int | None = None) -> Iterator[str]:
-    absent = set(table.missing)
-    for number, row in enumerate(table.rows, start=1):
-        runs = [f"{run} (missing)" if run in absent else run for run in row.runs[:most]]
-        left = len(row.runs) - len(runs)
-        more = [f"and {left} more in the CSV"] if left else []
-        yield f"row {number}: {', '.join(runs + more)}"
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is: names come from study files."""
-    safe = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return re.sub(r"[\\*`\[~]|(?<!\w)_|_(?!\w)", r"\\\g<0>", safe)
+_WRITERS = {"terminal": _terminal, "markdown": _markdown, "latex": _latex, "html": _html}

@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -17,14 +16,14 @@ from analysis import curves
 from analysis.effects import Effects
 from analysis.effects_rendering import effects_parts
 from analysis.frames import StudyView
-from analysis.rendering import text_rows
+from analysis.pages import render_template
+from analysis.row_words import row_table
 from analysis.tables import Table
 from analysis.text_tables import TextTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEMPLATE = resources.files("analysis") / "report.html.j2"
 FACTS = (
     *("status", "parameters", "steps", "seconds_total", "hardware", "git_commit"),
     *("data_fingerprint", "tokenizer_hash", "started", "ended"),
@@ -105,11 +104,7 @@ def study_section(
 
 def table_parts(table: Table) -> tuple[str | TextTable, ...]:
     """A comparison table and its notes."""
-    header, rows = text_rows(table)
-    signature = f" ({table.signature})" if table.signature else ""
-    title = f"{table.metric} on {table.split}{signature}"
-    words = ("axis", "level", "verdict")
-    return TextTable(title=title, header=header, rows=rows, words=words), *table.notes
+    return row_table(table), *table.notes
 
 
 def cost_table(records: pd.DataFrame) -> TextTable:
@@ -172,17 +167,7 @@ def render_report(
         claims: paragraphs and tables on the claims; they lead.
         title: of the page.
     """
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    # Drawn by matplotlib, which escapes the words in it.
-    environment.filters["drawing"] = lambda picture: Markup(picture.svg)
-    environment.tests["words"] = lambda part: isinstance(part, str)
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(sections=sections, claims=claims, title=title)
+    return render_template("report.html.j2", sections=sections, claims=claims, title=title)
 
 
 def _text(value: object) -> str:

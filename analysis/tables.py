@@ -49,7 +49,10 @@ class Row:
         finished: runs that finished; `diverged`, `undefined` and `missing` make it up to the
             planned ones.
         parameters: smallest and largest count among the runs; None when unknown.
+        flops_per_target: smallest and largest number of operations of a forward pass among the
+            runs, by target token or forecast value; None when unknown.
         seconds: mean wall time of a run; NaN when unknown.
+        peak_memory: mean over runs of the most bytes that one held; NaN when unknown.
         runs: ids of all planned runs of the level, missing ones included.
         baseline_runs: ids of the runs that the level is compared with.
     """
@@ -70,7 +73,9 @@ class Row:
     undefined: int
     missing: int
     parameters: tuple[int, int] | None
+    flops_per_target: tuple[int, int] | None
     seconds: float
+    peak_memory: float
     runs: tuple[str, ...]
     baseline_runs: tuple[str, ...] = ()
 
@@ -105,6 +110,7 @@ class Table:
         planned: planned runs.
         missing: ids of the planned runs without a record.
         fill_command: the command that runs them.
+        trace_command: the command that says what stands behind a row, once it is given its number.
         notes: sentences a reader needs, in order.
     """
 
@@ -118,6 +124,7 @@ class Table:
     planned: int
     missing: tuple[str, ...]
     fill_command: str
+    trace_command: str
     notes: tuple[str, ...]
 
     @property
@@ -134,9 +141,6 @@ class Table:
         return pd.DataFrame([self._record(row) for row in self.rows])
 
     def _record(self, row: Row) -> dict[str, Any]:
-        nothing = Estimate(math.nan, math.nan, math.nan, math.nan, 0)
-        difference, bootstrap = row.difference or nothing, row.bootstrap or nothing
-        fewest, most = row.parameters or (None, None)
         return {
             "study": self.study,
             "axis": row.axis,
@@ -144,16 +148,7 @@ class Table:
             "metric": self.metric,
             "split": self.split,
             "signature": self.signature,
-            "mean": row.mean.mean,
-            "mean_low": row.mean.low,
-            "mean_high": row.mean.high,
-            "mean_sd": row.mean.sd,
-            "difference": difference.mean,
-            "difference_low": difference.low,
-            "difference_high": difference.high,
-            "difference_sd": difference.sd,
-            "difference_bca_low": bootstrap.low,
-            "difference_bca_high": bootstrap.high,
+            **_estimates(row),
             "p": row.p,
             "p_holm": row.p_adjusted,
             "detectable": row.detectable,
@@ -163,13 +158,36 @@ class Table:
             "diverged": row.diverged,
             "undefined": row.undefined,
             "missing": row.missing,
-            "parameters_min": fewest,
-            "parameters_max": most,
+            **_ends("parameters", row.parameters),
+            **_ends("flops_per_target", row.flops_per_target),
             "seconds": row.seconds,
+            "peak_memory_bytes": row.peak_memory,
             "verdict": row.verdict_text,
             "runs": " ".join(row.runs),
             "baseline_runs": " ".join(row.baseline_runs),
         }
+
+
+def _estimates(row: Row) -> dict[str, float]:
+    nothing = Estimate(math.nan, math.nan, math.nan, math.nan, 0)
+    difference, bootstrap = row.difference or nothing, row.bootstrap or nothing
+    return {
+        "mean": row.mean.mean,
+        "mean_low": row.mean.low,
+        "mean_high": row.mean.high,
+        "mean_sd": row.mean.sd,
+        "difference": difference.mean,
+        "difference_low": difference.low,
+        "difference_high": difference.high,
+        "difference_sd": difference.sd,
+        "difference_bca_low": bootstrap.low,
+        "difference_bca_high": bootstrap.high,
+    }
+
+
+def _ends(name: str, ends: tuple[int, int] | None) -> dict[str, int | None]:
+    fewest, most = ends or (None, None)
+    return {f"{name}_min": fewest, f"{name}_max": most}
 
 
 def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
@@ -200,22 +218,9 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
         planned=len(runs_of(cells["id"])),
         missing=runs_of(cells.loc[cells["status"] == "missing", "id"]),
         fill_command=study.fill_command,
+        trace_command=study.trace_command,
         notes=tuple(table_notes(cells, study, rows)),
     )
-
-
-def render(table: Table, *, format: str) -> str:
-    """The table as text; `format` is "terminal", "markdown" or "csv"."""
-    from analysis import rendering
-
-    renderers = {
-        "terminal": rendering.terminal,
-        "markdown": rendering.markdown,
-        "csv": rendering.csv,
-    }
-    if format not in renderers:
-        raise ValueError(f"unknown table format {format!r}; legal: {', '.join(renderers)}")
-    return renderers[format](table)
 
 
 def _level_fields(
@@ -240,8 +245,7 @@ def _level_fields(
 def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
     """The fields of a row that only its own runs decide."""
     counts = members["status"].value_counts()
-    known = members["parameters"].dropna() if "parameters" in members else pd.Series(dtype=float)
-    seconds = members["seconds_total"] if "seconds_total" in members else pd.Series(dtype=float)
+    finished = members[members["status"] == "finished"]
     return {
         "mean": statistics.t_estimate(per_seed(members, "value").to_numpy()),
         "seeds_planned": len(study.seeds),
@@ -249,10 +253,21 @@ def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
         "diverged": int(counts.get("diverged", 0)),
         "undefined": int(counts.get("undefined", 0)),
         "missing": int(counts.get("missing", 0)),
-        "parameters": (int(known.min()), int(known.max())) if len(known) else None,
-        "seconds": float(seconds[members["status"] == "finished"].mean()),
+        "parameters": _range(members, "parameters"),
+        "flops_per_target": _range(members, "flops_per_target"),
+        "seconds": _mean(finished, "seconds_total"),
+        "peak_memory": _mean(finished, "peak_memory_bytes"),
         "runs": runs_of(members["id"]),
     }
+
+
+def _range(members: pd.DataFrame, column: str) -> tuple[int, int] | None:
+    known = members[column].dropna() if column in members else ()
+    return (int(min(known)), int(max(known))) if len(known) else None
+
+
+def _mean(members: pd.DataFrame, column: str) -> float:
+    return float(members[column].astype(float).mean()) if column in members else math.nan
 
 
 def _with_baselines(

@@ -1,12 +1,11 @@
 """Any table of words as Markdown and as terminal text."""
 
 import io
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-from analysis.rendering import escaped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,3 +67,9 @@ def terminal(parts: Iterable[str | TextTable], *, title: str) -> str:
             grid.add_row(*map(Text, row))
         console.print(grid)
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is: names come from study files."""
+    safe = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return re.sub(r"[\\*`\[~]|(?<!\w)_|_(?!\w)", r"\\\g<0>", safe)

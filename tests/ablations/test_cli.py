@@ -47,7 +47,7 @@ REFUSED = [
     (["sweep", "demo", "--workers", "0"], "'0' is not a whole number of 1 or more"),
     (["run", "--config", "nowhere.yaml"], "--config nowhere.yaml: "),
     (["table", "tiny.yaml"], "no results of tiny in runs; run 'ablate sweep tiny.yaml'"),
-    (["table", "demo", "--format", "latex"], "invalid choice: 'latex'"),
+    (["table", "demo", "--format", "pdf"], "invalid choice: 'pdf'"),
     (["run", "tiny"], "unrecognised argument 'tiny'"),
     (["fly"], "invalid choice: 'fly'"),
     ([], "required: COMMAND"),

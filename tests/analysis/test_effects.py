@@ -184,8 +184,8 @@ def test_forms_hold_the_same_numbers(interacting):
     assert set(table["kind"]) == {"main", "interaction", "conditional", "variance"}
     first = table.loc[table["kind"] == "main", "difference"].iloc[0]
     assert first == pytest.approx(row(interacting, *POST)["difference"])
-    with pytest.raises(ValueError, match="legal: terminal, markdown, csv"):
-        render(interacting, format="latex")
+    with pytest.raises(ValueError, match="legal: terminal, markdown, latex, html, csv"):
+        render(interacting, format="pdf")
 
 
 def test_the_figure_has_a_panel_for_each_pair_of_axes_and_its_frame_beside_it(

@@ -1,11 +1,14 @@
+import html
 import io
 import math
+import re
 import sys
 
 import pandas as pd
 import pytest
 
-from analysis.tables import render, study_table
+from analysis.rendering import render
+from analysis.tables import study_table
 from tests.analysis.ledgers import (
     AXES,
     factorial_cells,
@@ -14,6 +17,8 @@ from tests.analysis.ledgers import (
     planted,
     view,
 )
+from tests.analysis.test_latex import printed
+from tests.analysis.test_report import Page
 
 
 def table_lines(text):
@@ -64,7 +69,10 @@ def test_names_from_files_cannot_break_markdown_or_the_terminal():
 def test_csv_reads_back_as_the_frame(small_study):
     table = study_table(*small_study)
     back = pd.read_csv(io.StringIO(render(table, format="csv")), dtype={"runs": str})
-    assert list(back.columns) == list(table.frame.columns)
+    assert list(back.columns) == [*table.frame.columns, "headline", "notes"]
+    assert set(back["headline"]) == {"complete: 40 runs"}
+    assert back["notes"][0].startswith(" ".join(table.notes))
+    assert back["notes"][0].endswith("ablate reproduce six-axes --row N")
     assert back["difference"].tolist() == pytest.approx(
         table.frame["difference"].tolist(), nan_ok=True
     )
@@ -130,6 +138,73 @@ def test_a_row_of_many_runs_is_cut_short_on_the_terminal_only():
     assert f" {last}," in render(table, format="csv").splitlines()[1]
 
 
+@pytest.mark.parametrize("format", ["terminal", "markdown", "csv", "latex", "html"])
+def test_every_form_says_what_is_missing_and_the_notes_and_the_runs(small_study, format):
+    frame, study = small_study
+    gone = study.expected["id"].iloc[8]
+    study = view(study.expected, command="ablate sweep six_axes --runs=a&b")
+    table = study_table(frame[frame["run"] != gone], study)
+    text = SHOWN[format](render(table, format=format))
+    assert "incomplete: 1 of 40 runs missing; fill with: ablate sweep six_axes --runs=a&b" in text
+    assert all(" ".join(note.split()) in text for note in table.notes)
+    assert gone in text
+
+
+def read_page(text):
+    assert Page(text).open == []
+    return html.unescape(re.sub(r"<[^>]+>", " ", text))
+
+
+def read_latex(text):
+    lines = text.replace(r"\par\noindent ", "").splitlines()
+    words = [line for line in lines if not line.endswith(r"\\") and "tabular" not in line]
+    return "\n".join(printed(line) if line[:1] not in "%\\" else line for line in words)
+
+
+SHOWN = {
+    "terminal": lambda text: " ".join(text.split()),
+    "markdown": lambda text: html.unescape(text.replace("\\", "")),
+    "csv": lambda text: text.replace('""', '"'),
+    "latex": read_latex,
+    "html": read_page,
+}
+
+
+def test_a_page_escapes_names_and_sorts_its_tables():
+    axes = {"data.path": ["plain", "<script>alert(1)</script>"]}
+    expected = one_factor_cells(axes, [1, 2])
+    page = render(
+        study_table(ledger_frame(expected, planted({})), view(expected, axes)), format="html"
+    )
+    assert page.startswith("<!doctype html>")
+    assert Page(page).tags.count("script") == 1
+    assert "&lt;script&gt;alert(1)" in page
+    assert page.count('aria-sort="none"') == 14  # of both tables
+    assert all(target.startswith(("#", "data:,")) for target in Page(page).targets)
+
+
+def test_the_columns_that_are_asked_for_are_shown_in_their_order(small_study):
+    frame, study = small_study
+    told = frame.assign(flops_per_target=1_500_000, peak_memory_bytes=300 * 2**20)
+    table = study_table(told, study)
+    header, _, first, *_ = table_lines(
+        render(table, format="markdown", columns=["memory", "flops", "n"])
+    )
+    assert header == "| # | axis | level | bleu [95%] | Δ [95%] | peak MiB | FLOPs a target | n |"
+    assert first.endswith("| 300 | 1,500,000 | 8 of 8 |")
+    assert set(table.frame["flops_per_target_max"]) == {1_500_000}
+    line = table_lines(render(study_table(frame, study), format="markdown", columns=["memory"]))[2]
+    assert line.endswith("| - |")  # not measured by the runs
+
+
+def test_unknown_columns_and_columns_of_a_csv_are_refused(small_study):
+    table = study_table(*small_study)
+    with pytest.raises(ValueError, match="unknown column 'time'; legal: p, n, diverged"):
+        render(table, format="markdown", columns=["time"])
+    with pytest.raises(ValueError, match="a CSV holds every column"):
+        render(table, format="csv", columns=["n"])
+
+
 def test_an_unknown_format_is_refused(small_study):
-    with pytest.raises(ValueError, match="unknown table format 'html'; legal: terminal, markdown"):
-        render(study_table(*small_study), format="html")
+    with pytest.raises(ValueError, match="unknown table format 'pdf'; legal: terminal, markdown"):
+        render(study_table(*small_study), format="pdf")

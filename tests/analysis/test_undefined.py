@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from analysis import frames
+from analysis.rendering import render
 from analysis.statistics import Verdict
-from analysis.tables import render, study_table
+from analysis.tables import study_table
 from tests.analysis.ledgers import AXES, SIGNATURE, factorial_cells, ledger_frame, planted, view
 from tests.analysis.test_tables import NO_POSITION, ROPE, by_level
 
