@@ -65,6 +65,10 @@ def plan(arguments: Namespace) -> int:
 
 def sweep(arguments: Namespace) -> int:
     """Run the cells without a result; 1 when some failed."""
+    if arguments.storage is not None:
+        from ablations.storage import check_storage
+
+        check_storage(arguments.storage)
     cells = planned(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
@@ -78,6 +82,7 @@ def sweep(arguments: Namespace) -> int:
             runs_dir=arguments.runs,
             workers=arguments.workers,
             wandb=not arguments.no_wandb,
+            storage=arguments.storage,
         )
     print(_count(cells, arguments.runs))
     left = cells.missing(arguments.runs)
@@ -91,7 +96,7 @@ def status(arguments: Namespace) -> int:
     """Count results and failures, of one study or of the whole folder."""
     if arguments.study is not None:
         cells = planned(arguments)
-        print(_count(cells, arguments.runs, queued=_queued(cells, arguments.runs)))
+        print(_count(cells, arguments.runs, queued=_queued(cells, arguments)))
         report_failures(cells.missing(arguments.runs), arguments.runs)
         return 0
     counts = Counter(_state(folder) for folder in sorted(arguments.runs.glob("*/")))
@@ -199,13 +204,15 @@ def _count(cells: Plan, runs_dir: Path, *, queued: Mapping[str, str] | None = No
     return f"{cells.name}: {len(cells.cells)} cells: {found}"
 
 
-def _queued(cells: Plan, runs_dir: Path) -> dict[str, str]:
+def _queued(cells: Plan, arguments: Namespace) -> dict[str, str]:
     """`waiting` or `running` by the id of the cell, from the queue if there is one."""
     from ablations.queue import Queue
     from ablations.worker import queue_file
 
-    file = queue_file(runs_dir, cells.name)
-    return Queue(file, name=cells.name).states() if file.exists() else {}
+    file = queue_file(arguments.runs, cells.name)
+    if arguments.storage is None and not file.exists():
+        return {}
+    return Queue(arguments.storage or file, name=cells.name).states()
 
 
 def report_failures(cells: list[Cell], runs_dir: Path) -> int:

@@ -105,13 +105,24 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate sweep`."""
     study(parser)
     _no_wandb(parser)
+    _storage_flag(parser)
     parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+
+
+def _storage_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--storage",
+        metavar="URL",
+        help="the queue's address, such as postgresql+psycopg://USER@HOST:PORT/DATABASE "
+        "(an SQLite file in the folder of the runs)",
+    )
 
 
 def status(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate status`."""
     parser.add_argument("study", nargs="?", help="a study file, or the name of a shipped study")
     _runs_flag(parser)
+    _storage_flag(parser)
 
 
 def table(parser: argparse.ArgumentParser) -> None:

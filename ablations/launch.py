@@ -23,7 +23,13 @@ STOPPING = (
 
 
 def launch(
-    cells: Sequence[Cell], *, name: str, runs_dir: Path, workers: int, wandb: bool = True
+    cells: Sequence[Cell],
+    *,
+    name: str,
+    runs_dir: Path,
+    workers: int,
+    wandb: bool = True,
+    storage: str | None = None,
 ) -> None:
     """Run cells in worker processes, until each has a result or has failed for good.
 
@@ -37,15 +43,18 @@ def launch(
         runs_dir: the folder of the runs.
         workers: processes; each gets its share of the cores, and a GPU where there are any.
         wandb: whether the runs are logged to Weights & Biases, too.
+        storage: the address of the queue; None for a file in the folder of the runs.
 
     Raises:
+        ValueError: the storage cannot be used.
         KeyboardInterrupt: it was stopped.
     """
-    queue = Queue(queue_file(runs_dir, name), name=name)
+    queue = Queue(storage or queue_file(runs_dir, name), name=name)
     queue.reap()
     queue.fill(cells)
     words = [sys.executable, "-m", "ablations.worker", name, str(runs_dir.resolve())]
     words += [str(os.getpid()), *(["--wandb"] if wandb else [])]
+    words += [f"--storage={storage}"] if storage else []
     count = min(workers, len(cells))
     team = [
         Worker(

@@ -1,12 +1,11 @@
 """The queue of a study: each cell is run once, whoever is killed meanwhile.
 
-An Optuna study in a SQLite file holds one trial for each cell that is to be run. The trial names
-its cell; Optuna's samplers choose nothing. What is finished is decided by `result.json` alone, so
-the file may be deleted at any time when no worker runs.
+An Optuna study, in a SQLite file or in PostgreSQL, holds one trial for each cell that is to be run.
+The trial names its cell; Optuna's samplers choose nothing. What is finished is decided by
+`result.json` alone, so the study may be deleted at any time when no worker runs.
 """
 
 import contextlib
-import fcntl
 import math
 import os
 import socket
@@ -23,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ablations.config import flatten
 from ablations.processes import process_key
-from ablations.storage import open_storage, quiet
+from ablations.storage import locked, open_storage, parse_address, quiet
 
 if TYPE_CHECKING:
     from ablations.plan import Cell
@@ -56,26 +55,31 @@ class Queue:
     """The cells of one study that wait, run, or were run.
 
     Args:
-        path: the SQLite file, made when it is not there.
+        storage: the address of the storage, or the path of a SQLite file; made when it is not
+            there.
         name: the study.
         heartbeat: seconds between two signs of life of a running cell.
         grace: seconds without one after which its worker counts as dead.
+
+    Raises:
+        ValueError: the storage cannot be used.
     """
 
     def __init__(
         self,
-        path: Path,
+        storage: str | Path,
         *,
         name: str,
         heartbeat: int = HEARTBEAT_SECONDS,
         grace: int = GRACE_SECONDS,
     ) -> None:
         self.heartbeat, self.grace = heartbeat, grace
-        self._lock_file = path.with_suffix(".lock")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._url = parse_address(storage)
+        if self._url.drivername == "sqlite":
+            Path(str(self._url.database)).parent.mkdir(parents=True, exist_ok=True)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with self._locked(), quiet():
-            self._storage = open_storage(path, heartbeat=heartbeat, grace=grace)
+        with locked(self._url), quiet():
+            self._storage = open_storage(self._url, heartbeat=heartbeat, grace=grace)
             self._study = optuna.create_study(
                 study_name=name,
                 storage=self._storage,
@@ -91,7 +95,7 @@ class Queue:
         What waits from an earlier, different plan is taken off the queue.
         """
         wanted = {cell.id: cell for cell in cells}
-        with self._locked():
+        with locked(self._url):
             present = set()
             for trial in self._trials(*UNFINISHED):
                 cell_id = trial.user_attrs.get("cell")
@@ -235,13 +239,17 @@ class Queue:
 
         What was ended by a process that was killed before it came here is found by the next one.
         """
-        with self._locked():
-            last = {trial.user_attrs.get("cell"): trial for trial in self._trials()}
-            for cell_id, trial in last.items():
-                if cell_id and trial.state == TrialState.FAIL:
-                    attributes = _next_attempt(trial)
-                    if attributes is not None:
-                        self._add(attributes)
+        if not self._broken():
+            return
+        with locked(self._url):
+            for attributes in self._broken():
+                self._add(attributes)
+
+    def _broken(self) -> list[dict[str, Any]]:
+        """What the next trial knows of each cell that `_mend` is to make wait again."""
+        last = {trial.user_attrs.get("cell"): trial for trial in self._trials()}
+        failed = (t for cell, t in last.items() if cell and t.state == TrialState.FAIL)
+        return [attributes for trial in failed if (attributes := _next_attempt(trial)) is not None]
 
     def _worker_is_gone(self, trial: FrozenTrial) -> bool:
         host, _, key = trial.user_attrs.get("worker", "").partition(" ")
@@ -252,13 +260,6 @@ class Queue:
         with self._storage.engine.connect() as connection:
             found = connection.execute(query, {"trial": self._trial_id(number)}).first()
         return found is not None
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Only one process at a time makes the file or fills the queue."""
-        with self._lock_file.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
 
 def _next_attempt(trial: FrozenTrial) -> dict[str, Any] | None:

@@ -1,7 +1,10 @@
-"""The SQLite file of an Optuna study, for many processes at once."""
+"""Where an Optuna study is kept for many processes at once: a SQLite file, or PostgreSQL."""
 
 import contextlib
+import fcntl
+import importlib.util
 import warnings
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,24 +13,118 @@ import optuna
 import sqlalchemy
 
 BUSY_SECONDS = 60  # how long a process waits for another one's write
+FORMS = "sqlite:///FILE and postgresql+psycopg://USER@HOST:PORT/DATABASE"
+LOCK = 4_112_017  # the number of the advisory lock, the same for every process
+# Heartbeats are compared as local times, which jump twice a year anywhere but in UTC. A machine
+# that is gone must lose its lock soon, not after the two hours that are usual.
+SESSION = (
+    "SET TIME ZONE 'UTC'",
+    "SET tcp_keepalives_idle = 30",
+    "SET tcp_keepalives_interval = 10",
+    "SET tcp_keepalives_count = 3",
+)
 
 
-def open_storage(path: Path, *, heartbeat: int, grace: int) -> optuna.storages.RDBStorage:
-    """Open the file, or make it.
+def parse_address(address: str | Path) -> sqlalchemy.URL:
+    """The address of a storage: a URL, or the path of a SQLite file.
+
+    Raises:
+        ValueError: it is of another kind, or what reads it is not installed.
+    """
+    if isinstance(address, Path):
+        return sqlalchemy.URL.create("sqlite", database=str(address.resolve()))
+    try:
+        url = sqlalchemy.make_url(address)
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        raise ValueError(f"storage {address!r} is no address; legal: {FORMS}") from None
+    if url.drivername == "sqlite" and url.database:
+        return url.set(database=str(Path(url.database).resolve()))
+    if url.drivername not in ("postgresql", "postgresql+psycopg") or not url.database:
+        raise ValueError(f"storage {url} is not of a legal form; legal: {FORMS}")
+    if importlib.util.find_spec("psycopg") is None:
+        raise ValueError(
+            f"storage {url} needs psycopg; install it with: "
+            "pip install 'transformer-ablations[postgresql]'"
+        )
+    return url.set(drivername="postgresql+psycopg")
+
+
+def open_storage(url: sqlalchemy.URL, *, heartbeat: int, grace: int) -> optuna.storages.RDBStorage:
+    """Open the storage, or make what it needs.
 
     Args:
-        path: the file.
+        url: from `parse_address`.
         heartbeat: seconds between two signs of life of a running trial.
         grace: seconds without one after which the trial counts as stale.
     """
+    sqlite = _is_sqlite(url)
+    # A server may have been started anew between two calls.
+    options: dict[str, Any] = {"pool_pre_ping": True}
     storage = optuna.storages.RDBStorage(
-        f"sqlite:///{path.resolve()}",
-        engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}},
+        url.render_as_string(hide_password=False),
+        engine_kwargs={"connect_args": {"timeout": BUSY_SECONDS}} if sqlite else options,
         heartbeat_interval=heartbeat,
         grace_period=grace,
     )
-    _serialize_writes(storage.engine)
+    storage.engine.dispose()  # connections made before are not set up
+    _set_up_connections(storage.engine)
+    weakref.finalize(storage, storage.engine.dispose)
     return storage
+
+
+def check_storage(address: str) -> None:
+    """Refuse an address that cannot be used.
+
+    Raises:
+        ValueError: why it cannot.
+    """
+    url = parse_address(address)
+    if not _is_sqlite(url):
+        with locked(url):
+            pass
+
+
+@contextlib.contextmanager
+def locked(url: sqlalchemy.URL) -> Iterator[None]:
+    """Only one process at a time, of all that use this storage.
+
+    A process that ends in any way gives it free.
+
+    Raises:
+        ValueError: the storage cannot be reached.
+    """
+    if _is_sqlite(url):
+        with Path(str(url.database)).with_suffix(".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        return
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
+    _set_up_connections(engine)
+    try:
+        connection = engine.connect()
+    except sqlalchemy.exc.OperationalError as error:
+        reason = str(error.orig).splitlines()[0]
+        raise ValueError(f"storage {url} cannot be reached: {reason}") from None
+    with connection, connection.begin():
+        connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(LOCK)))
+        yield
+
+
+def _is_sqlite(url: sqlalchemy.URL) -> bool:
+    return url.get_backend_name() == "sqlite"
+
+
+def _set_up_connections(engine: sqlalchemy.Engine) -> None:
+    if _is_sqlite(engine.url):
+        _serialize_writes(engine)
+        return
+
+    def configure(connection: Any, _: Any) -> None:
+        for statement in SESSION:
+            connection.execute(statement)
+        connection.commit()
+
+    sqlalchemy.event.listen(engine, "connect", configure)
 
 
 def _serialize_writes(engine: sqlalchemy.Engine) -> None:
@@ -45,7 +142,6 @@ def _serialize_writes(engine: sqlalchemy.Engine) -> None:
     def begin(connection: sqlalchemy.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    engine.dispose()  # connections made before are without it
     sqlalchemy.event.listen(engine, "connect", configure)
     sqlalchemy.event.listen(engine, "begin", begin)
 

@@ -23,20 +23,34 @@ SUSPICIOUS = 3  # cells that fail one after the other
 
 
 def queue_file(runs_dir: Path, name: str) -> Path:
-    """Where the queue of a study is kept."""
+    """Where the queue of a study is kept unless an address is given."""
     return runs_dir / "studies" / f"{name}.sqlite"
 
 
-def work(name: str, runs_dir: Path, *, wandb: bool, stop: Stop | None = None) -> int:
+def work(
+    name: str,
+    runs_dir: Path,
+    *,
+    wandb: bool,
+    storage: str | None = None,
+    stop: Stop | None = None,
+) -> int:
     """Run cells until none waits or runs, or until asked to stop, and return the exit code.
 
     A cell that another worker runs may come back, so a worker without a cell waits for that.
+
+    Args:
+        name: the study.
+        runs_dir: the folder of the runs.
+        wandb: whether the runs are logged to Weights & Biases, too.
+        storage: the address of the queue; None for the file in the folder of the runs.
+        stop: asks it to leave.
     """
     from ablations.run import run_cell
     from ablations.tracking import Tracker
 
     stop = stop or Stop()
-    queue = Queue(queue_file(runs_dir, name), name=name)
+    queue = Queue(storage or queue_file(runs_dir, name), name=name)
     run = partial(
         run_cell,
         runs_dir=runs_dir,
@@ -116,11 +130,18 @@ def main() -> int:
     parser.add_argument("name", help="the study")
     parser.add_argument("runs_dir", type=Path, help="the folder of the runs")
     parser.add_argument("launcher", type=int, help="the process that this one ends with")
+    parser.add_argument("--storage", help="the queue's address (a file in the folder)")
     parser.add_argument("--wandb", action="store_true", help="log to Weights & Biases, too")
     arguments = parser.parse_args()
     with Stop() as stop:
         _end_with(arguments.launcher, stop)
-        return work(arguments.name, arguments.runs_dir, wandb=arguments.wandb, stop=stop)
+        return work(
+            arguments.name,
+            arguments.runs_dir,
+            wandb=arguments.wandb,
+            storage=arguments.storage,
+            stop=stop,
+        )
 
 
 if __name__ == "__main__":

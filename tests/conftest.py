@@ -1,6 +1,7 @@
-"""What every test shares: one thread, repeatable examples, the place of the Multi30k files."""
+"""What every test shares: one thread, repeatable examples, Multi30k's files, a database."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch loads, also by child processes
@@ -8,6 +9,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch loads, also by 
 import pytest
 import torch
 from hypothesis import settings
+
+from tests.postgresql import new_database, server, why_not
 
 torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -24,3 +27,18 @@ def multi30k_path() -> Path:
     if not path.is_dir():
         pytest.skip(f"no Multi30k files in {path}; ABLATIONS_DATA names the folder that holds them")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The address of a throw-away PostgreSQL server."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with server() as address:
+        yield address
+
+
+@pytest.fixture
+def postgresql(postgresql_server: str) -> str:
+    """The address of an empty database."""
+    return new_database(postgresql_server)

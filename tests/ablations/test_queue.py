@@ -6,6 +6,8 @@ import signal
 import socket
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,13 +26,20 @@ def cells(count: int) -> list[Cell]:
     return [Cell(id=f"{n:012x}", config=RunConfig(seed=n), changes={}) for n in range(1, count + 1)]
 
 
-def open_queue(folder: Path, **changes: int) -> Queue:
-    return Queue(folder / "studies" / "test.sqlite", name="test", **changes)
+OpenQueue = Callable[..., Queue]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_queue(request: pytest.FixtureRequest, tmp_path: Path) -> OpenQueue:
+    """Opens the same queue each time, as every process does for itself."""
+    if request.param == "sqlite":
+        return partial(Queue, tmp_path / "studies" / "test.sqlite", name="test")
+    return partial(Queue, request.getfixturevalue("postgresql_server"), name=tmp_path.name)
 
 
 @pytest.fixture
-def queue(tmp_path: Path) -> Queue:
-    return open_queue(tmp_path)
+def queue(open_queue: OpenQueue) -> Queue:
+    return open_queue()
 
 
 def take_all(queue: Queue) -> list[str]:
@@ -80,16 +89,23 @@ def test_a_finished_cell_whose_result_was_deleted_waits_again(queue: Queue) -> N
     assert take_all(queue) == [cells(1)[0].id]
 
 
-def claim_and_write(folder: Path, output: Path) -> None:
-    queue = open_queue(folder)
+def claim_and_write(open_queue: OpenQueue, output: Path) -> None:
+    queue = open_queue()
     output.write_text("".join(f"{cell_id}\n" for cell_id in take_all(queue)))
     os._exit(0)
 
 
-def test_eight_workers_at_once_on_a_new_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_eight_workers_at_once_on_a_new_storage(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    sqlite = tmp_path / "studies" / "new.sqlite"
+    storage = sqlite if kind == "sqlite" else request.getfixturevalue("postgresql")
+    open_queue = partial(Queue, storage, name="test")
+
     def fill_and_claim(number: int) -> None:
-        open_queue(tmp_path).fill(cells(10))
-        claim_and_write(tmp_path, tmp_path / f"{number}.txt")
+        open_queue().fill(cells(10))
+        claim_and_write(open_queue, tmp_path / f"{number}.txt")
 
     processes = [fork.Process(target=fill_and_claim, args=(n,)) for n in range(8)]
     for process in processes:
@@ -102,10 +118,10 @@ def test_eight_workers_at_once_on_a_new_file(tmp_path: Path) -> None:
     assert set(taken) == {cell.id for cell in cells(10)}
 
 
-def test_each_cell_goes_to_one_of_four_workers(tmp_path: Path) -> None:
-    open_queue(tmp_path).fill(cells(16))
+def test_each_cell_goes_to_one_of_four_workers(open_queue: OpenQueue, tmp_path: Path) -> None:
+    open_queue().fill(cells(16))
     files = [tmp_path / f"{n}.txt" for n in range(4)]
-    processes = [fork.Process(target=claim_and_write, args=(tmp_path, file)) for file in files]
+    processes = [fork.Process(target=claim_and_write, args=(open_queue, file)) for file in files]
     for process in processes:
         process.start()
     for process in processes:
@@ -114,15 +130,15 @@ def test_each_cell_goes_to_one_of_four_workers(tmp_path: Path) -> None:
     assert sorted(taken) == [cell.id for cell in cells(16)]
 
 
-def claim_and_hang(folder: Path) -> None:
-    open_queue(folder).claim()
+def claim_and_hang(open_queue: OpenQueue, folder: Path) -> None:
+    open_queue().claim()
     (folder / "claimed").touch()
     time.sleep(60)
 
 
-def kill_a_worker_in_its_cell(folder: Path) -> None:
+def kill_a_worker_in_its_cell(open_queue: OpenQueue, folder: Path) -> None:
     (folder / "claimed").unlink(missing_ok=True)
-    process = fork.Process(target=claim_and_hang, args=(folder,))
+    process = fork.Process(target=claim_and_hang, args=(open_queue, folder))
     process.start()
     assert process.pid is not None
     while not (folder / "claimed").exists():
@@ -131,9 +147,11 @@ def kill_a_worker_in_its_cell(folder: Path) -> None:
     process.join()
 
 
-def test_the_cell_of_a_killed_worker_waits_again_at_once(tmp_path: Path, queue: Queue) -> None:
+def test_the_cell_of_a_killed_worker_waits_again_at_once(
+    open_queue: OpenQueue, tmp_path: Path, queue: Queue
+) -> None:
     queue.fill(cells(2))
-    kill_a_worker_in_its_cell(tmp_path)
+    kill_a_worker_in_its_cell(open_queue, tmp_path)
     first, second = (cell.id for cell in cells(2))
     assert queue.states() == {first: "running", second: "waiting"}
     assert queue.reap() == [first]
@@ -141,18 +159,22 @@ def test_the_cell_of_a_killed_worker_waits_again_at_once(tmp_path: Path, queue: 
     assert take_all(queue) == [second, first]
 
 
-def test_a_cell_that_kills_its_workers_is_given_up(tmp_path: Path, queue: Queue) -> None:
+def test_a_cell_that_kills_its_workers_is_given_up(
+    open_queue: OpenQueue, tmp_path: Path, queue: Queue
+) -> None:
     queue.fill(cells(1))
     for _ in range(RETRIES + 1):
         assert queue.states() == {cells(1)[0].id: "waiting"}
-        kill_a_worker_in_its_cell(tmp_path)
+        kill_a_worker_in_its_cell(open_queue, tmp_path)
         queue.reap()
     assert queue.states() == {}
     queue.fill(cells(1))
     assert take_all(queue) == [cells(1)[0].id]
 
 
-def test_deaths_before_a_new_checkpoint_do_not_count(tmp_path: Path, queue: Queue) -> None:
+def test_deaths_before_a_new_checkpoint_do_not_count(
+    open_queue: OpenQueue, tmp_path: Path, queue: Queue
+) -> None:
     queue.fill(cells(1))
     for _ in range(RETRIES + 2):
         claim = queue.claim()
@@ -160,7 +182,7 @@ def test_deaths_before_a_new_checkpoint_do_not_count(tmp_path: Path, queue: Queu
         queue.progress(claim)
         queue._storage.set_trial_user_attr(queue._trial_id(claim.number), "worker", DEAD)
         assert queue.reap() == [claim.id]
-    kill_a_worker_in_its_cell(tmp_path)
+    kill_a_worker_in_its_cell(open_queue, tmp_path)
     assert queue.reap() == [cells(1)[0].id]
 
 
@@ -196,8 +218,8 @@ def test_work_at_another_place_is_seen(queue: Queue) -> None:
     assert queue.others_work("here")
 
 
-def test_a_worker_killed_before_its_first_sign_of_life(tmp_path: Path) -> None:
-    queue = open_queue(tmp_path, heartbeat=1, grace=1)
+def test_a_worker_killed_before_its_first_sign_of_life(open_queue: OpenQueue) -> None:
+    queue = open_queue(heartbeat=1, grace=1)
     queue.fill(cells(1))
     with pytest.warns(UserWarning, match="Heartbeat"):
         queue._study.ask()
@@ -205,8 +227,8 @@ def test_a_worker_killed_before_its_first_sign_of_life(tmp_path: Path) -> None:
     assert take_all(queue) == [cells(1)[0].id]
 
 
-def test_a_slow_living_worker_keeps_its_cell(tmp_path: Path) -> None:
-    queue = open_queue(tmp_path, heartbeat=1, grace=2)
+def test_a_slow_living_worker_keeps_its_cell(open_queue: OpenQueue) -> None:
+    queue = open_queue(heartbeat=1, grace=2)
     queue.fill(cells(1))
     claim = queue.claim()
     assert claim is not None
@@ -219,8 +241,8 @@ def test_a_slow_living_worker_keeps_its_cell(tmp_path: Path) -> None:
     assert queue.states() == {}
 
 
-def test_a_worker_taken_for_dead_may_still_finish(tmp_path: Path) -> None:
-    queue = open_queue(tmp_path, heartbeat=1, grace=1)
+def test_a_worker_taken_for_dead_may_still_finish(open_queue: OpenQueue) -> None:
+    queue = open_queue(heartbeat=1, grace=1)
     queue.fill(cells(1))
     claim = queue.claim()
     assert claim is not None
