@@ -12,7 +12,9 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
 
+from ablations.devices import total
 from ablations.files import write_atomically
+from data.row_batching import process_share
 
 CURVE_COLUMNS = ("step", "train_loss", "lr", "validation_loss", "seconds")
 CURVE_ROWS = 200
@@ -72,13 +74,15 @@ class LearningCurve(Callback):
     A row is the mean training loss since the last row (per target), the learning rate,
     the validation loss where one was measured at this step, and the seconds of training so far
     without validation. The file is always whole: it is rewritten at each validation and at the end.
+    With several processes the first one writes it.
 
     Args:
         path: the CSV file.
         max_steps: updates of the run; the curve gets about 200 rows.
 
     Attributes:
-        n_targets: targets learned from so far, on any device.
+        n_targets: targets that this process learned from so far, on any device; after training,
+            those of all processes.
         seconds: seconds of training up to the last row, without validation.
         validation_seconds: seconds of validation so far.
     """
@@ -124,14 +128,15 @@ class LearningCurve(Callback):
         if trainer.global_step > self._last_step():
             self._add_row(trainer)
         self.rows[-1]["validation_loss"] = float(trainer.callback_metrics["validation/loss"])
-        self.save()
+        self._save(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Close the curve with the last update."""
         self._read_clock()
         if trainer.global_step > self._last_step():
             self._add_row(trainer)
-        self.save()
+        self.n_targets = total(self.n_targets)
+        self._save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
         """The curve so far, for a checkpoint."""
@@ -139,7 +144,7 @@ class LearningCurve(Callback):
         return {
             "rows": [dict(row) for row in self.rows],
             "losses": list(self.losses),
-            "n_targets": int(self.n_targets),
+            "n_targets": total(self.n_targets),
             "seconds": self.seconds,
             "validation_seconds": self.validation_seconds,
         }
@@ -147,9 +152,12 @@ class LearningCurve(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on with the curve of a checkpoint."""
         vars(self).update(state_dict)
+        if process_share()[0] > 0:
+            self.n_targets = 0  # the first process has them all
 
-    def save(self) -> None:
-        """Write the curve."""
+    def _save(self, trainer: Trainer) -> None:
+        if not trainer.is_global_zero:
+            return
         text = io.StringIO()
         writer = csv.DictWriter(text, CURVE_COLUMNS, lineterminator="\n")
         writer.writeheader()

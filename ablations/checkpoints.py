@@ -8,6 +8,7 @@ two updates, validation included, from which nothing is left out and nothing don
 import hashlib
 import io
 import logging
+import os
 import pickle
 import random
 import time
@@ -20,9 +21,11 @@ import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.io.checkpoint_io import CheckpointIO
 
+from ablations.devices import gather
 from ablations.files import write_atomically
 from ablations.record import now
 from ablations.stopping import Stop
+from data.row_batching import process_share
 
 UNREADABLE = (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError)
 LATE = 0.1  # of the time between two checkpoints: worth one before the last update
@@ -31,6 +34,24 @@ log = logging.getLogger(__name__)
 
 class StoppedError(Exception):
     """The run was asked to stop and has kept a checkpoint."""
+
+
+def checkpoint_seconds() -> float:
+    """Seconds between two checkpoints: `ABLATIONS_CHECKPOINT_SECONDS`, 300 unless set.
+
+    Raises:
+        ValueError: it is set to something else than a number of 0 or more.
+    """
+    text = os.environ.get("ABLATIONS_CHECKPOINT_SECONDS", "300")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise ValueError(
+            f"ABLATIONS_CHECKPOINT_SECONDS is {text!r}; it must be a number of seconds, 0 or more"
+        )
+    return seconds
 
 
 class CheckpointFile(CheckpointIO):
@@ -150,11 +171,12 @@ class Checkpoints(pl.Callback):
             return
         # Together: with several processes all keep one or none does.
         decide = trainer.strategy.reduce_boolean_decision
+        if not decide(self.stop.asked or self._is_due(trainer), all=False):
+            return
         stopping = decide(self.stop.asked, all=False)
-        if stopping or decide(self._is_due(trainer), all=False):
-            trainer.save_checkpoint(self.file.path)
-            self._last = time.monotonic()
-            self.kept()
+        trainer.save_checkpoint(self.file.path)
+        self._last = time.monotonic()
+        self.kept()
         if stopping:
             raise StoppedError
 
@@ -165,9 +187,9 @@ class Checkpoints(pl.Callback):
         return waited >= self.seconds or (is_last and waited >= self.seconds * LATE)
 
     def state_dict(self) -> dict[str, Any]:
-        """The generators of random numbers, and how often the run went on."""
+        """The generators of random numbers of every process, and how often the run went on."""
         return {
-            "random": random_state(),
+            "random": gather(random_state()),
             "parts": self.parts,
             "resumed": self.resumed,
             "started": self.started,
@@ -176,7 +198,8 @@ class Checkpoints(pl.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember them until the first batch: until then others may draw from them."""
-        self._random, self.resumed = state_dict["random"], state_dict["resumed"] + 1
+        self._random = state_dict["random"][process_share()[0]]
+        self.resumed = state_dict["resumed"] + 1
         self.started = state_dict["started"]
         self._began -= state_dict["seconds"]
 
@@ -208,14 +231,14 @@ class Checkpoints(pl.Callback):
 
 
 def random_state() -> dict[str, Any]:
-    """The state of every global generator, as plain values and tensors."""
+    """The state of every generator that this process draws from, as plain values and tensors."""
     numbers = np.random.get_state(legacy=False)
     numbers["state"]["key"] = numbers["state"]["key"].tolist()
     return {
         "python": random.getstate(),
         "numpy": numbers,
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }
 
 
@@ -227,4 +250,4 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     np.random.set_state({**numbers, "state": {**numbers["state"], "key": key}})
     torch.set_rng_state(state["torch"])
     if torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
+        torch.cuda.set_rng_state(state["cuda"])

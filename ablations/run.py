@@ -2,32 +2,36 @@
 
 import json
 import logging
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
-import torch
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities.memory import garbage_collection_cuda, is_oom_error
 
 from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions
-from ablations.checkpoints import CheckpointFile, Checkpoints, StoppedError
+from ablations.checkpoints import (
+    CheckpointFile,
+    Checkpoints,
+    StoppedError,
+    checkpoint_seconds,
+)
 from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
+from ablations.devices import Devices, check_devices, check_shares, mixing_level
 from ablations.files import create_once, write_atomically
 from ablations.ledger import SCHEMA
 from ablations.loading import TrainingLoader
 from ablations.record import circumstances, code_version, now
 from ablations.stopping import Stop
 from ablations.task_runs.registry import make_task_run
+from ablations.team import run_together
 from ablations.weights import save_weights
-from lightning_modules.axis import Axis
-from lightning_modules.optimization import Precision
 
 if TYPE_CHECKING:
     from ablations.tracking import Tracker
@@ -45,6 +49,7 @@ def run_cell(
     progress: bool = False,
     stop: Stop | None = None,
     kept: Callable[[], None] = lambda: None,
+    devices: int = 1,
 ) -> dict[str, Any]:
     """Train and evaluate one cell, unless its result is there already.
 
@@ -52,7 +57,8 @@ def run_cell(
     `result.json`. Several processes may run the same cell: the first result stays. Meanwhile it
     holds `checkpoint.pt`: a run that was ended in any way goes on from there, and on a CPU comes to
     the same weights, bit by bit. Where the memory is too small for a batch, batches are cut in two,
-    and twice as many make an update.
+    and twice as many make an update. Several devices share out the rows of each batch and make the
+    same updates but for rounding and for dropout, which each draws for its own rows.
 
     Args:
         config: the cell.
@@ -63,52 +69,40 @@ def run_cell(
         progress: show a progress bar.
         stop: once it is asked, a run in training ends with a checkpoint; one in evaluation goes on.
         kept: called after each checkpoint.
+        devices: how many train it, each with a process: GPUs where there are any.
 
     Returns:
         The content of `result.json`.
 
     Raises:
-        ValueError: an illegal combination, or data that cannot be read.
+        ValueError: an illegal combination, data that cannot be read, or batches that so many
+            devices cannot share.
         KeyboardInterrupt: Ctrl-C, or `stop` was asked; nothing is recorded.
     """
     check(config)
     identity = run_id(config, config.task.value.fingerprint(config.data))
     result_file = runs_dir / identity / "result.json"
+    count = devices if config.updates else 1
     file = CheckpointFile(
-        result_file.with_name("checkpoint.pt"), owner={"run": identity, "code": code_version()}
+        result_file.with_name("checkpoint.pt"),
+        owner={"run": identity, "code": code_version(), "devices": count},
     )
     if not result_file.exists():
-        _check_hardware(config)
-        checkpoints = partial(
-            Checkpoints, file, seconds=checkpoint_seconds(), stop=stop or Stop(), kept=kept
+        check_devices(config, count=count)
+        if count > 1:
+            check_shares(make_task_run(config, cache_dir=cache_dir).data, count=count)
+        cell = _Cell(
+            config=config,
+            file=file,
+            cache_dir=cache_dir,
+            tracker=tracker,
+            changes=changes,
+            progress=progress,
+            seconds=checkpoint_seconds(),
         )
-        make = partial(_Run, config, identity, cache_dir, checkpoints, progress=progress)
-        with warnings.catch_warnings():
-            quieten()
-            result = _run_in_memory(
-                make, lambda: tracker.start(config, identity, changes=changes) if tracker else None
-            )
-        create_once(result_file, json.dumps(result, indent=1))
+        _run_in_memory(cell, count=count, stop=stop or Stop(), kept=kept)
     file.remove_checkpoint()
     return json.loads(result_file.read_text(encoding="utf-8"))
-
-
-def checkpoint_seconds() -> float:
-    """Seconds between two checkpoints: `ABLATIONS_CHECKPOINT_SECONDS`, 300 unless set.
-
-    Raises:
-        ValueError: it is set to something else than a number of 0 or more.
-    """
-    text = os.environ.get("ABLATIONS_CHECKPOINT_SECONDS", "300")
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:
-        raise ValueError(
-            f"ABLATIONS_CHECKPOINT_SECONDS is {text!r}; it must be a number of seconds, 0 or more"
-        )
-    return seconds
 
 
 def quieten() -> None:
@@ -120,66 +114,93 @@ def quieten() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
 
 
-def _run_in_memory(make: Callable[..., "_Run"], start_logger: Callable[[], Any]) -> dict[str, Any]:
+class _TooLargeError(Exception):
+    """The memory is too small; the argument says into how many parts batches are to be cut."""
+
+
+def _run_in_memory(cell: "_Cell", *, count: int, stop: Stop, kept: Callable[[], None]) -> None:
     """Run with whole batches, or with as many parts of each as the memory asks for."""
     parts = 1
     while True:
-        run = make(parts=parts)
+        attempt = partial(cell.attempt, parts=parts)
         try:
-            return _tracked_run(run, start_logger())
-        except RuntimeError as error:
-            if not is_oom_error(error) or not run.can_halve():
-                raise
-            parts = 2 * run.parts
-        log.warning("%s: out of memory, goes on with batches in %d parts", run.identity, parts)
-        del run
+            if count == 1:
+                return attempt(devices=Devices(), stop=stop, kept=kept)
+            return run_together(attempt, count=count, stop=stop, kept=kept)
+        except _TooLargeError as error:
+            [parts] = error.args
+        log.warning("%s: out of memory, goes on with batches in %d parts", cell.identity, parts)
         garbage_collection_cuda()
 
 
-def _tracked_run(run: "_Run", logger: Any) -> dict[str, Any]:
-    result = None
-    try:
-        result = run.finish(logger)
-    except (SystemExit, StoppedError) as error:  # SystemExit is what Lightning makes of Ctrl-C
-        raise KeyboardInterrupt from error
-    finally:
-        if logger is not None:
-            logger.finish(result)
-    return result
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    """What a process must be told of a cell to run it."""
 
+    config: RunConfig
+    file: CheckpointFile
+    cache_dir: Path
+    tracker: "Tracker | None"
+    changes: Mapping[str, Any] | None
+    progress: bool
+    seconds: float
 
-def _check_hardware(config: RunConfig) -> None:
-    if config.optim.precision is Precision.fp16 and not torch.cuda.is_available():
-        raise ValueError("optim.precision fp16 needs a GPU; choose fp32 or bf16")
+    @property
+    def identity(self) -> str:
+        return self.file.path.parent.name
+
+    def attempt(
+        self, *, devices: Devices, stop: Stop, kept: Callable[[], None], parts: int
+    ) -> None:
+        """Run it in this process, and record the result unless another process does."""
+        checkpoints = Checkpoints(
+            self.file, seconds=self.seconds, stop=stop, kept=kept, parts=parts
+        )
+        with warnings.catch_warnings():
+            quieten()
+            run = _Run(self, checkpoints, devices)
+            result = self._tracked(run)
+        if devices.is_first:
+            create_once(self.file.path.with_name("result.json"), json.dumps(result, indent=1))
+
+    def _tracked(self, run: "_Run") -> dict[str, Any] | None:
+        result = logger = None
+        if self.tracker is not None and run.devices.is_first:
+            logger = self.tracker.start(self.config, self.identity, changes=self.changes)
+        try:
+            result = run.finish(logger)
+        except (SystemExit, StoppedError) as error:  # SystemExit is what Lightning makes of Ctrl-C
+            raise KeyboardInterrupt from error
+        except RuntimeError as error:
+            if not is_oom_error(error) or not run.can_halve():
+                raise
+            raise _TooLargeError(2 * run.parts) from error
+        finally:
+            if logger is not None:
+                logger.finish(result)
+        return result
 
 
 class _Run:
     """The parts of one run, made in the order that the seed needs."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        identity: str,
-        cache_dir: Path,
-        checkpoints: Callable[..., Checkpoints],
-        *,
-        progress: bool,
-        parts: int,
-    ) -> None:
+    def __init__(self, cell: _Cell, checkpoints: Checkpoints, devices: Devices) -> None:
         self.memory = PeakMemory()
-        self.config, self.identity = config, identity
-        self.progress = progress
-        self.checkpoints = checkpoints(parts=parts)
-        self.parts = self.checkpoints.parts
-        self.folder = self.checkpoints.file.path.parent
-        write_atomically(self.folder / "config.json", json.dumps(nested(config), indent=1))
-        self.part = make_task_run(config, cache_dir=cache_dir)
-        pl.seed_everything(config.seed, verbose=False)
-        self.module = self.part.build(config, self.part.facts)
+        self.config, self.identity = cell.config, cell.identity
+        self.progress = cell.progress and devices.is_first
+        self.checkpoints, self.devices = checkpoints, devices
+        self.parts = checkpoints.parts
+        self.folder = cell.file.path.parent
+        if devices.is_first:
+            write_atomically(self.folder / "config.json", json.dumps(nested(self.config), indent=1))
+        self.part = make_task_run(self.config, cache_dir=cell.cache_dir)
+        pl.seed_everything(self.config.seed, verbose=False)
+        self.module = self.part.build(self.config, self.part.facts)
+        devices.diversify(self.config.seed)
         self.curve = LearningCurve(
-            self.folder / "learning_curve.csv", max_steps=config.budget.max_steps
+            self.folder / "learning_curve.csv", max_steps=self.config.budget.max_steps
         )
-        self.divergence = Divergence(config.budget.divergence_loss)
+        self.divergence = Divergence(self.config.budget.divergence_loss)
         self.flops = CountFlops()
         self.metrics: list[dict[str, Any]] = []
         self.trained = False
@@ -187,16 +208,19 @@ class _Run:
     def can_halve(self) -> bool:
         """Whether half a batch takes less memory and twice as many make the same update."""
         loader = TrainingLoader(self.part.data.train_dataloader())
-        levels: list[Axis] = list(vars(self.config.design).values())
-        mixed = any("batch_independence" in level.value.breaks for level in levels)
-        return not self.trained and not mixed and loader.smallest_batch() >= 2 * self.parts
+        # Another process may have one row less of a batch.
+        rows = loader.smallest_batch() - (self.devices.count > 1)
+        return not self.trained and not mixing_level(self.config) and rows >= 2 * self.parts
 
-    def finish(self, logger: Logger | None) -> dict[str, Any]:
-        """Train, evaluate unless diverged, and return the record."""
+    def finish(self, logger: Logger | None) -> dict[str, Any] | None:
+        """Train; evaluate unless diverged, and return the record, in the first process only."""
         steps = 0
         if not self.part.fit_without_training(self.module):
-            steps = self._train(self._trainer(logger))
+            with self.devices.together():
+                steps = self._train(self._trainer(logger))
         self.trained = True
+        if not self.devices.is_first:
+            return None
         evaluation_started = time.perf_counter()
         if self.divergence.step is None:
             save_weights(
@@ -228,7 +252,7 @@ class _Run:
         if optim.average_last > 0:
             callbacks.append(AverageLast(round(budget.max_steps * (1 - optim.average_last))))
         return pl.Trainer(
-            **self._common(),
+            **self.devices.trainer_options(optim.precision),
             max_steps=budget.max_steps,
             gradient_clip_val=optim.clip_norm or None,
             accumulate_grad_batches=accumulate,
@@ -242,21 +266,11 @@ class _Run:
             enable_progress_bar=self.progress,
         )
 
-    def _common(self) -> dict[str, Any]:
-        return {
-            "accelerator": "auto",
-            "devices": 1,
-            "precision": self.config.optim.precision(),
-            "num_sanity_val_steps": 0,
-            "use_distributed_sampler": False,
-            "enable_checkpointing": False,
-            "enable_model_summary": False,
-        }
-
     def _evaluate(self) -> None:
         """All that the task measures, with the weights as they are."""
+        options = Devices().trainer_options(self.config.optim.precision)
         trainer = pl.Trainer(
-            **self._common(),
+            **options,
             logger=False,
             callbacks=[Predictions(), self.flops],
             enable_progress_bar=False,
@@ -289,6 +303,7 @@ class _Run:
             "tokens_per_second": n_targets / trained if trained else 0.0,
             "resumed": self.checkpoints.resumed,
             "batch_parts": self.parts,
+            "devices": self.devices.count,
             **circumstances(self.config),
             "started": self.checkpoints.started,
             "ended": now(),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytorch_lightning as pl
 import torch
+import torch.distributed
 from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor
 
@@ -34,12 +35,16 @@ class SupervisedModule(pl.LightningModule):
         if problems := violated(design, dims, optim):
             raise ValueError("; ".join(problems))
         self.optim, self.max_steps = optim, max_steps
-        self.n_targets = 0
+        self.n_targets: Tensor | int = 0
 
     def summed(self, total: Tensor, n_targets: int) -> Tensor:
-        """Log the mean loss of a micro-batch as `train/loss`, and return the sum for backward."""
-        self.n_targets += n_targets
-        self.log("train/loss", total.detach() / n_targets, batch_size=n_targets)
+        """Log the mean loss of a micro-batch as `train/loss`, and return the sum for backward.
+
+        What is logged is the mean over the micro-batch of all ranks, the same on each.
+        """
+        loss, targets = _over_ranks(torch.stack((total.detach(), total.new_tensor(n_targets))))
+        self.n_targets = self.n_targets + targets
+        self.log("train/loss", loss / targets, batch_size=n_targets)
         return total
 
     def log_means(self, values: Mapping[str, Tensor], *, n_targets: int) -> None:
@@ -49,11 +54,8 @@ class SupervisedModule(pl.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn summed gradients into those of the mean over the update's targets, on all ranks."""
-        n_targets = self.trainer.strategy.reduce(
-            torch.tensor(float(self.n_targets), device=self.device), reduce_op="sum"
-        )
         # Lightning has divided each loss by the accumulation, and averages gradients over ranks.
-        factor = self.trainer.accumulate_grad_batches * self.trainer.world_size / n_targets
+        factor = self.trainer.accumulate_grad_batches * self.trainer.world_size / self.n_targets
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor)
         self.n_targets = 0
@@ -61,6 +63,13 @@ class SupervisedModule(pl.LightningModule):
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """The optimiser with the schedule stepped at every update."""
         return configure(self, self.optim, max_steps=self.max_steps)
+
+
+def _over_ranks(values: Tensor) -> Tensor:
+    """The sum of these values over all processes that train together."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(values)
+    return values
 
 
 class TokenModule(SupervisedModule, ABC):

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ablations.checkpoints import CheckpointFile, random_state, set_random_state
-from ablations.run import checkpoint_seconds
+from ablations.checkpoints import CheckpointFile, checkpoint_seconds, random_state, set_random_state
 
 
 def cut_off(content: bytes) -> bytes:
