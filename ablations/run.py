@@ -15,18 +15,14 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities.memory import garbage_collection_cuda, is_oom_error
 
 from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions
-from ablations.checkpoints import (
-    CheckpointFile,
-    Checkpoints,
-    StoppedError,
-    checkpoint_seconds,
-)
+from ablations.checkpoints import CheckpointFile, Checkpoints, StoppedError, checkpoint_seconds
 from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
 from ablations.devices import Devices, check_devices, check_shares, mixing_level
 from ablations.files import create_once, write_atomically
 from ablations.ledger import SCHEMA
 from ablations.loading import TrainingLoader
+from ablations.quiet import quieten
 from ablations.record import circumstances, code_version, now
 from ablations.stopping import Stop
 from ablations.task_runs.registry import make_task_run
@@ -103,15 +99,6 @@ def run_cell(
         _run_in_memory(cell, count=count, stop=stop or Stop(), kept=kept)
     file.remove_checkpoint()
     return json.loads(result_file.read_text(encoding="utf-8"))
-
-
-def quieten() -> None:
-    """Leave out of the terminal what Lightning says to those who set up a Trainer by hand."""
-    for name in ("pytorch_lightning", "lightning_fabric"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", module=r"pytorch_lightning|lightning_fabric")
-    warnings.filterwarnings("ignore", message=".*does not have many workers")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*")
 
 
 class _TooLargeError(Exception):

@@ -25,8 +25,8 @@ import torch
 
 from ablations.config import config_from_flat
 from ablations.loading import TrainingLoader
+from ablations.quiet import quieten
 from ablations.record import hardware, versions
-from ablations.run import quieten
 from ablations.task_runs.registry import make_task_run
 from ablations.task_runs.translation import TranslationRun
 from benchmarks import _plain_loop
