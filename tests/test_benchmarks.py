@@ -2,16 +2,19 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from ablations.run import run_cell
 from ablations.task_runs.registry import make_task_run
-from benchmarks import _plain_loop, decoding, levels, startup, training
-from lightning_modules.design import AXES, Design
+from benchmarks import _plain_loop, _to_bleu, decoding, gpu_check, levels, startup, training
+from lightning_modules.design import AXES, Design, Dims
 from lightning_modules.transformer import EncoderDecoder
-from tests.ablations.tiny import tiny
+from tests.ablations.tiny import TINY, tiny
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +98,62 @@ def test_waiting_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
     found = startup.main(["--repetitions", "1"])
     assert list(found) == [*startup.COMMANDS, startup.COLD, startup.WARM]
     assert found[startup.WARM][0] < found[startup.COLD][0]
+
+
+CPU = torch.device("cpu")
+
+
+def test_shipped_attention_agrees_with_the_explicit_one_at_every_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu_check, "PRECISIONS", {"fp32": None})
+    found = gpu_check.agreement(CPU)
+    assert len(found) == 1 + sum(len(axis) - 1 for axis in AXES.values())
+    for name, differences in found.items():
+        assert max(differences.values()) < 1e-5, name
+
+
+def test_half_precision_is_compared_with_single(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_check, "designs", lambda: [])
+    found = gpu_check.agreement(CPU)
+    assert list(found) == ["baseline fp32", "baseline bf16"]
+    assert found["baseline fp32"]["states"] < 1e-5 < found["baseline bf16"]["states"] < 0.05
+    assert 1e-5 < found["baseline bf16"]["explicit gradients"] < 0.1
+
+
+def test_a_card_is_timed_on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Dims(d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1)
+    sizes = {"SECONDS": 0.01, "TINY": small, "VOCABULARY": 50, "ROWS": 4, "LENGTH": 6}
+    for name, value in sizes.items():
+        monkeypatch.setattr(gpu_check, name, value)
+    found = gpu_check.speed(CPU, {"Tiny": small})
+    assert list(found) == ["Tiny fp32", "Tiny bf16"]
+    assert all(min(values.values()) > 0 for values in found.values())
+    dear = {f"{axis} {level}" for axis, levels in gpu_check.DEAR.items() for level in levels}
+    assert set(gpu_check.levels(CPU, small)) == dear
+    assert gpu_check._tiny_rate("cpu") > 0
+
+
+def test_training_stops_at_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {name: value for name, value in TINY.items() if not name.startswith("budget")}
+    monkeypatch.setattr(_to_bleu, "RECIPE", small)
+    monkeypatch.setattr(_to_bleu, "GOAL", 0.0)
+    found = _to_bleu.train("", device=CPU, seconds=60, max_steps=6, every=2)
+    assert list(found) == ["after 2 updates"]
+    assert 0 <= found["after 2 updates"]["bleu"] < 50
+
+
+def test_a_gpu_is_checked_without_what_its_machine_lacks() -> None:
+    code = """
+import sys
+lacking = {"wandb", "optuna", "datasets", "jsonargparse"}
+class Lacking:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in lacking:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Lacking())
+import benchmarks.gpu_check
+"""
+    root = Path(__file__).parents[1]
+    answer = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
