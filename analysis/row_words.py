@@ -60,7 +60,7 @@ def measured(table: Table) -> str:
 
 def runs_heading(table: Table) -> str:
     """What stands above `run_lines`: how to find out more, too."""
-    return f"Runs behind each row; what made row N, and again: {table.trace_command} N"
+    return f"What made row N, and whether it comes out again: {table.trace_command} N"
 
 
 def run_lines(table: Table, *, most: int | None = None) -> list[str]:
