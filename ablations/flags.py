@@ -143,7 +143,8 @@ def table(parser: argparse.ArgumentParser) -> None:
         default=(),
         metavar="NAMES",
         help="the columns after the difference, such as p,n,flops,memory (all but these two): "
-        "p, n, diverged, missing, detectable, parameters, flops, seconds, memory, verdict",
+        "p, n, diverged, missing, detectable, parameters, flops, seconds, memory, reported, "
+        "verdict",
     )
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
