@@ -163,6 +163,15 @@ def effects(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
 
 
+def bootstrap(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate bootstrap`."""
+    study(parser)
+    parser.add_argument("--metric", help="bleu, bleu_lowercase_tokenized or chrf (the study's)")
+    parser.add_argument("--split", help="the test split (the study's, or the first)")
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+
+
 def reproduce(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate reproduce`."""
     parser.add_argument("study", metavar="RUN|STUDY", help="the id of a run, or a study")
