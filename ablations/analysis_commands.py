@@ -40,6 +40,7 @@ def study_view(
     import pandas
 
     from analysis.frames import StudyView
+    from analysis.reported import Reported
 
     study, first = cells.study, cells.cells[0].config
     return StudyView(
@@ -52,6 +53,7 @@ def study_view(
         expected=pandas.DataFrame(cells.rows()),
         command=command,
         effect=effect,
+        reported=tuple(Reported(**source) for source in study.reported),
     )
 
 

@@ -133,6 +133,13 @@ COMMANDS = {
         "effects",
         module="ablations.analysis_commands",
     ),
+    "bootstrap": Command(
+        "Compare the translations of a study's runs sentence by sentence",
+        STUDY_USAGE,
+        flags.bootstrap,
+        "bootstrap",
+        module="ablations.bootstrap_commands",
+    ),
     "reproduce": Command(
         "Say what stands behind a run or a row of a table, and run it again",
         "RUN | STUDY --row N [options] [--DOTTED.NAME VALUE ...]",

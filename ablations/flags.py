@@ -143,7 +143,8 @@ def table(parser: argparse.ArgumentParser) -> None:
         default=(),
         metavar="NAMES",
         help="the columns after the difference, such as p,n,flops,memory (all but these two): "
-        "p, n, diverged, missing, detectable, parameters, flops, seconds, memory, verdict",
+        "p, n, diverged, missing, detectable, parameters, flops, seconds, memory, reported, "
+        "verdict",
     )
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
@@ -160,6 +161,15 @@ def effects(parser: argparse.ArgumentParser) -> None:
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
+
+
+def bootstrap(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate bootstrap`."""
+    study(parser)
+    parser.add_argument("--metric", help="bleu, bleu_lowercase_tokenized or chrf (the study's)")
+    parser.add_argument("--split", help="the test split (the study's, or the first)")
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
 
 
 def reproduce(parser: argparse.ArgumentParser) -> None:

@@ -12,10 +12,13 @@ from typing import Any
 import yaml
 
 from ablations.config import Scalar, parse_value, plain
+from ablations.reported import checked_reported
 from ablations.tasks import Task
 
 TABLES = resources.files("ablations") / "tables"
-STUDY_KEYS = ("name", "description", "base", "design", "axes", "seeds", "metric", "split")
+STUDY_KEYS = (
+    *("name", "description", "base", "design", "axes", "seeds", "metric", "split", "reported"),
+)
 GRID_KEYS = ("name", "description", "method", "parameters", "metric", "program", "command")
 
 
@@ -39,6 +42,7 @@ class Study:
         seeds: the same in every cell, so that cells are compared in pairs.
         metric: the table's main metric; empty means the task's own.
         split: the split the table shows; empty means the first test split of the data.
+        reported: what was published of the levels, by source; see `ablations.reported`.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Study:
     seeds: tuple[int, ...] = (1,)
     metric: str = ""
     split: str = ""
+    reported: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def baseline(self) -> dict[str, Scalar]:
@@ -163,6 +168,7 @@ def _study_fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "seeds": content.get("seeds", [1]),
         "metric": content.get("metric", ""),
         "split": content.get("split", ""),
+        "reported": content.get("reported") or (),
     }
 
 
@@ -207,11 +213,13 @@ def _checked(study: Study) -> Study:
     if fixed_axes:
         raise ValueError(f"{min(fixed_axes)} is both a fixed value and an axis")
     study = _with_references(study, task)
+    axes = {path: tuple(legal(path, v) for v in values) for path, values in study.axes.items()}
     return replace(
         study,
         metric=study.metric or task.value.metrics[0],
+        reported=checked_reported(study.reported, axes, metrics=task.value.metrics, legal=legal),
         base={path: legal(path, value) for path, value in study.base.items()},
-        axes={path: tuple(legal(path, v) for v in values) for path, values in study.axes.items()},
+        axes=axes,
         seeds=tuple(dict.fromkeys(parse_value("seed", seed) for seed in study.seeds)),
     )
 

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames import StudyView, baseline_arm, has_level, metric_of, pairs
-from analysis.tables import Row, Table
+from analysis.rows import Row
+from analysis.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,6 +14,8 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.reported import Reported
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -93,6 +95,7 @@ class StudyView:
             columns and `changes` may be there).
         command: the command that runs the missing cells; "" means `ablate sweep NAME`.
         effect: a difference in the metric that matters; a table then says how many seeds show it.
+        reported: what was published of the levels.
     """
 
     name: str
@@ -104,6 +107,14 @@ class StudyView:
     expected: pd.DataFrame
     command: str = ""
     effect: float | None = None
+    reported: Sequence[Reported] = ()
+
+    @property
+    def reported_here(self) -> tuple[Reported, ...]:
+        """What was published that may stand beside this metric on this split."""
+        return tuple(
+            one for one in self.reported if one.belongs(metric=self.metric, split=self.split)
+        )
 
     def baseline_level(self, axis: str) -> Any:
         """The level of `axis` that its other levels are compared with."""

@@ -11,7 +11,7 @@ from analysis.frames import ON_PURPOSE, StudyView, has_level, metric_of, planned
 from analysis.statistics import Estimate, Verdict
 
 if TYPE_CHECKING:
-    from analysis.tables import Row
+    from analysis.rows import Row
 
 
 def table_notes(cells: pd.DataFrame, study: StudyView, rows: "Sequence[Row]") -> list[str]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from analysis.row_words import COLUMNS, row_table, run_lines, runs_heading
+from analysis.rows import Row
 from analysis.statistics import Verdict
-from analysis.tables import Row, Table
+from analysis.tables import Table
 from analysis.text_tables import TextTable, escaped
 
 if TYPE_CHECKING:
@@ -84,13 +85,7 @@ def _markdown(table: Table, rows: TextTable) -> str:
         cells = [first, escaped(axis), escaped(level), *numbers]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines += ["", *(f"- {escaped(note)}" for note in table.notes)]
-    lines += [
-        "",
-        f"{escaped(runs_heading(table))}. Runs behind each row:",
-        "",
-        *(f"- {line}" for line in run_lines(table)),
-        "",
-    ]
+    lines += ["", escaped(runs_heading(table)), "", *(f"- {line}" for line in run_lines(table)), ""]
     return "\n".join(lines)
 
 
@@ -98,9 +93,7 @@ def _latex(table: Table, rows: TextTable) -> str:
     """LaTeX for booktabs: headline, table, notes; the run ids behind every row are comments."""
     from analysis.latex import latex
 
-    runs = "\n".join(
-        f"% {line}" for line in (runs_heading(table), "Runs behind each row:", *run_lines(table))
-    )
+    runs = "\n".join(f"% {line}" for line in (runs_heading(table), *run_lines(table)))
     parts: list[str | TextTable] = [table.headline, rows, *table.notes]
     return f"{latex(parts, title=rows.title)}{runs}\n"
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from analysis.frames import metric_of
+from analysis.rows import Row
 from analysis.statistics import Estimate
-from analysis.tables import Row, Table
+from analysis.tables import Table
 from analysis.text_tables import TextTable
 
 
@@ -48,7 +49,9 @@ def row_table(table: Table, *, columns: Sequence[str] = ()) -> TextTable:
 
 def shown_columns(table: Table) -> list[str]:
     """The columns of a table unless others are asked for."""
-    left_out = {"flops", "memory", *([] if table.missing else ["missing"])}
+    left_out = {"flops", "memory"}
+    left_out |= set() if table.missing else {"missing"}
+    left_out |= set() if table.reported else {"reported"}
     return [name for name in COLUMNS if name not in left_out]
 
 
@@ -111,6 +114,10 @@ def _detectable(row: Row, decimals: int) -> str:
     return "none" if math.isinf(row.detectable) else f"{row.detectable:.{decimals}f}"
 
 
+def _reported(row: Row, _: int) -> str:
+    return ", ".join(f"{number:g} [{place}]" for place, number in row.reported)
+
+
 def _range(numbers: tuple[int, int] | None) -> str:
     if numbers is None:
         return "-"
@@ -134,6 +141,7 @@ COLUMNS = {
     "flops": Column("FLOPs a target", lambda row, _: _range(row.flops_per_target)),
     "seconds": Column("seconds", lambda row, _: _number(row.seconds, ",.0f")),
     "memory": Column("peak MiB", lambda row, _: _number(row.peak_memory / 2**20, ",.0f")),
+    "reported": Column("reported", _reported),
     "verdict": Column("verdict", lambda row, _: row.verdict_text, words=True),
 }
 """The columns that can be asked for, in the order in which they are shown."""

@@ -9,7 +9,7 @@ the seeds are the replicates. Means are over finished runs; diverged ones are co
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -27,73 +27,9 @@ from analysis.frames import (
 )
 from analysis.judging import judged
 from analysis.notes import table_notes
-from analysis.statistics import Estimate, Verdict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One level of one axis.
-
-    Attributes:
-        axis: dotted name; "" for the baseline row that all axes share.
-        level: the level; None in that shared row.
-        mean: the metric over finished runs, with its t interval over seeds.
-        difference: paired difference to the baseline; None in baseline rows.
-        bootstrap: the same with its BCa interval; None in baseline rows.
-        p: sign-flip p; NaN without at least one pair.
-        p_adjusted: the same after Holm over the table.
-        detectable: smallest difference these seeds would show; infinite when none could be shown.
-        verdict: None in baseline rows.
-        seeds_compared: seeds with a number to compare (in baseline rows: a finished run).
-        seeds_planned: seeds of the study.
-        finished: runs that finished; `diverged`, `undefined` and `missing` make it up to the
-            planned ones.
-        parameters: smallest and largest count among the runs; None when unknown.
-        flops_per_target: smallest and largest number of operations of a forward pass among the
-            runs, by target token or forecast value; None when unknown.
-        seconds: mean wall time of a run; NaN when unknown.
-        peak_memory: mean over runs of the most bytes that one held; NaN when unknown.
-        runs: ids of all planned runs of the level, missing ones included.
-        baseline_runs: ids of the runs that the level is compared with.
-    """
-
-    axis: str
-    level: Any
-    mean: Estimate
-    difference: Estimate | None
-    bootstrap: Estimate | None = None
-    p: float = math.nan
-    p_adjusted: float = math.nan
-    detectable: float = math.nan
-    verdict: Verdict | None = None
-    seeds_compared: int
-    seeds_planned: int
-    finished: int
-    diverged: int
-    undefined: int
-    missing: int
-    parameters: tuple[int, int] | None
-    flops_per_target: tuple[int, int] | None
-    seconds: float
-    peak_memory: float
-    runs: tuple[str, ...]
-    baseline_runs: tuple[str, ...] = ()
-
-    @property
-    def is_baseline(self) -> bool:
-        """Whether this row is what others are compared with."""
-        return self.difference is None
-
-    @property
-    def verdict_text(self) -> str:
-        """The verdict in words; an arm with divergences says so."""
-        words = self.verdict.value if self.verdict else "baseline"
-        if self.verdict is Verdict.undefined and self.finished:
-            words = "baseline undefined"
-        if not self.diverged:
-            return words
-        count = f"{self.diverged} of {self.diverged + self.finished} diverged"
-        return count if self.verdict is Verdict.diverged else f"{words}; {count}"
+from analysis.reported import Reported, reported_notes, reported_numbers
+from analysis.rows import Row, row_record
+from analysis.statistics import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +48,7 @@ class Table:
         fill_command: the command that runs them.
         trace_command: the command that says what stands behind a row, once it is given its number.
         notes: sentences a reader needs, in order.
+        reported: what was published of these levels; rows name them by their place, from 1.
     """
 
     study: str
@@ -126,6 +63,7 @@ class Table:
     fill_command: str
     trace_command: str
     notes: tuple[str, ...]
+    reported: tuple[Reported, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -138,56 +76,13 @@ class Table:
     @property
     def frame(self) -> pd.DataFrame:
         """One row per table row with plain numbers; the columns are named in full."""
-        return pd.DataFrame([self._record(row) for row in self.rows])
-
-    def _record(self, row: Row) -> dict[str, Any]:
-        return {
+        shared = {
             "study": self.study,
-            "axis": row.axis,
-            "level": row.level,
             "metric": self.metric,
             "split": self.split,
             "signature": self.signature,
-            **_estimates(row),
-            "p": row.p,
-            "p_holm": row.p_adjusted,
-            "detectable": row.detectable,
-            "seeds_compared": row.seeds_compared,
-            "seeds_planned": row.seeds_planned,
-            "finished": row.finished,
-            "diverged": row.diverged,
-            "undefined": row.undefined,
-            "missing": row.missing,
-            **_ends("parameters", row.parameters),
-            **_ends("flops_per_target", row.flops_per_target),
-            "seconds": row.seconds,
-            "peak_memory_bytes": row.peak_memory,
-            "verdict": row.verdict_text,
-            "runs": " ".join(row.runs),
-            "baseline_runs": " ".join(row.baseline_runs),
         }
-
-
-def _estimates(row: Row) -> dict[str, float]:
-    nothing = Estimate(math.nan, math.nan, math.nan, math.nan, 0)
-    difference, bootstrap = row.difference or nothing, row.bootstrap or nothing
-    return {
-        "mean": row.mean.mean,
-        "mean_low": row.mean.low,
-        "mean_high": row.mean.high,
-        "mean_sd": row.mean.sd,
-        "difference": difference.mean,
-        "difference_low": difference.low,
-        "difference_high": difference.high,
-        "difference_sd": difference.sd,
-        "difference_bca_low": bootstrap.low,
-        "difference_bca_high": bootstrap.high,
-    }
-
-
-def _ends(name: str, ends: tuple[int, int] | None) -> dict[str, int | None]:
-    fewest, most = ends or (None, None)
-    return {f"{name}_min": fewest, f"{name}_max": most}
+        return pd.DataFrame([row_record(row, shared, self.reported) for row in self.rows])
 
 
 def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
@@ -207,19 +102,29 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
     drafts = [_level_fields(study, axis, level, paired[axis], cells) for axis, level in levels]
     rows = [Row(**fields) for fields in judged(drafts, study)]
     signatures = cells.loc[cells["value"].notna(), "signature"].dropna().unique()
+    reported = study.reported_here
     return Table(
         study=study.name,
         metric=study.metric,
         split=study.split,
         signature=str(signatures[0]) if len(signatures) else "",
         baseline={axis: study.baseline_level(axis) for axis in study.axes},
-        rows=tuple(_with_baselines(rows, cells, paired, study)),
+        rows=tuple(
+            replace(
+                row,
+                reported=reported_numbers(
+                    reported, row.axis, row.level, is_baseline=row.is_baseline
+                ),
+            )
+            for row in _with_baselines(rows, cells, paired, study)
+        ),
         comparisons=sum(row.verdict is not Verdict.undefined for row in rows),
         planned=len(runs_of(cells["id"])),
         missing=runs_of(cells.loc[cells["status"] == "missing", "id"]),
         fill_command=study.fill_command,
         trace_command=study.trace_command,
-        notes=tuple(table_notes(cells, study, rows)),
+        notes=(*table_notes(cells, study, rows), *reported_notes(reported)),
+        reported=reported,
     )
 
 

@@ -50,19 +50,26 @@ def score(
     """
     from sacrebleu.metrics import BLEU, CHRF
 
-    _check(hypotheses, references)
-    moses, version = moses_tokenizer(language)
-    tokenized = [[moses(line) for line in lines] for lines in (hypotheses, references)]
+    check_sentences(hypotheses, references)
+    tokenized, says = tokenized_lines(hypotheses, language)
     return [
         _score("bleu", BLEU(), hypotheses, references),
         _score(
             "bleu_lowercase_tokenized",
             BLEU(tokenize="none", force=True),
-            *tokenized,
-            says={"case:mixed": "case:lc", "tok:none": f"tok:sacremoses-{version}"},
+            tokenized,
+            tokenized_lines(references, language)[0],
+            says=says,
         ),
         _score("chrf", CHRF(), hypotheses, references),
     ]
+
+
+def tokenized_lines(lines: Sequence[str], language: str) -> tuple[list[str], dict[str, str]]:
+    """Sentences in lower-case Moses tokens; what of a signature that changes, and into what."""
+    moses, version = moses_tokenizer(language)
+    says = {"case:mixed": "case:lc", "tok:none": f"tok:sacremoses-{version}"}
+    return [moses(line) for line in lines], says
 
 
 def moses_tokenizer(language: str) -> tuple[Callable[[str], str], str]:
@@ -109,7 +116,12 @@ def _score(
     return TextScore(metric=name, value=value, signature=signature)
 
 
-def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_sentences(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Refuse what can't be scored.
+
+    Raises:
+        ValueError: Different counts, no sentence, or text still in subwords.
+    """
     if len(hypotheses) != len(references) or not references:
         raise ValueError(
             f"{len(hypotheses)} hypotheses for {len(references)} references: one each, at least one"

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "ablations/commands.py": ROOMS,  # where every room meets
     "ablations/figure_commands.py": ROOMS,
     "ablations/analysis_commands.py": ROOMS,
+    "ablations/bootstrap_commands.py": ROOMS,
     "ablations/claim_commands.py": ROOMS,
     "ablations/report_commands.py": ROOMS,
 }
