@@ -104,6 +104,7 @@ class Worker:
 
     def __init__(self, words: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
         self.words, self.log, self.environment = words, log, environment
+        log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
         self.start()
 
