@@ -8,6 +8,7 @@ the workers are forked from this process, for to import torch takes longer than 
 import argparse
 import contextlib
 import csv
+import itertools
 import os
 import random
 import signal
@@ -151,12 +152,12 @@ def main() -> None:
     make = Commands if arguments.commands else Forked
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        postgresql = stack.enter_context(server()) if arguments.storage == "postgresql" else None
+        postgresql = stack.enter_context(server()) if "postgresql" in arguments.storage else ""
         study = write_study(folder, cells=arguments.cells, updates=arguments.updates)
         pause = run_alone(make(study, folder / "alone", workers=1)) / (2 * arguments.kills)
-        for seed in arguments.seeds:
-            began, runs_dir = time.monotonic(), folder / f"disturbed-{seed}"
-            storage = new_database(postgresql) if postgresql else None
+        for seed, kind in itertools.product(arguments.seeds, arguments.storage):
+            began, runs_dir = time.monotonic(), folder / f"{kind}-{seed}"
+            storage = new_database(postgresql) if kind == "postgresql" else None
             sweep = make(study, runs_dir, workers=arguments.workers, storage=storage)
             kills = disturb(sweep, kills=arguments.kills, pause=pause, seed=seed)
             check(
@@ -164,16 +165,17 @@ def main() -> None:
             )
             seconds = time.monotonic() - began
             print(
-                f"{arguments.storage}, seed {seed}: {kills}, {sweep.starts} starts, "
-                f"{resumed(runs_dir)} times gone on from a checkpoint, {seconds:.0f} s: each of "
-                f"{arguments.cells} cells once, equal, none left running",
+                f"{kind}, seed {seed}: {kills}, {sweep.starts} starts, {resumed(runs_dir)} times "
+                f"gone on from a checkpoint, {seconds:.0f} s: each of {arguments.cells} cells once, "
+                "equal, none left running",
                 flush=True,
             )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--storage", choices=("sqlite", "postgresql"), default="sqlite")
+    kinds = ("sqlite", "postgresql")
+    parser.add_argument("--storage", choices=kinds, nargs="+", default=["sqlite"])
     parser.add_argument("--cells", type=int, default=40)
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--workers", type=int, default=3)
