@@ -119,6 +119,13 @@ COMMANDS = {
     "sweep": Command(
         "Run the cells of a study that have no result yet", STUDY_USAGE, flags.sweep, "sweep"
     ),
+    "worker": Command(
+        "Join a sweep from another shell or machine: run cells of its queue until none is left",
+        "NAME [--study URL] [--runs FOLDER] [options]",
+        flags.worker,
+        "worker",
+        configures=False,
+    ),
     "status": Command(
         "Count what is finished, diverged, failed and missing",
         f"[{STUDY_USAGE}]",

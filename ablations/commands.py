@@ -92,6 +92,18 @@ def sweep(arguments: Namespace) -> int:
     return 0
 
 
+def worker(arguments: Namespace) -> int:
+    """Join a sweep until none of its cells is left."""
+    from ablations.worker import join
+
+    return join(
+        arguments.name,
+        arguments.runs,
+        wandb=not arguments.no_wandb,
+        storage=arguments.storage,
+    )
+
+
 def status(arguments: Namespace) -> int:
     """Count results and failures, of one study or of the whole folder."""
     if arguments.study is not None:

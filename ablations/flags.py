@@ -109,9 +109,18 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
 
 
-def _storage_flag(parser: argparse.ArgumentParser) -> None:
+def worker(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate worker`."""
+    parser.add_argument("name", metavar="NAME", help="the name of the study, as the sweep says it")
+    _storage_flag(parser, "--study", "--storage")
+    _runs_flag(parser)
+    _no_wandb(parser)
+
+
+def _storage_flag(parser: argparse.ArgumentParser, *names: str) -> None:
     parser.add_argument(
-        "--storage",
+        *(names or ("--storage",)),
+        dest="storage",
         metavar="URL",
         help="the queue's address, such as postgresql+psycopg://USER@HOST:PORT/DATABASE "
         "(an SQLite file in the folder of the runs)",

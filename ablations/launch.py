@@ -12,7 +12,7 @@ from ablations.plan import Cell
 from ablations.progress import Progress
 from ablations.queue import Queue
 from ablations.stopping import Stop
-from ablations.worker import LEFT, RENEW, SUSPICIOUS, queue_file
+from ablations.worker import RENEW, leaving, open_queue, queue_file
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 2.0  # between two looks at the queue, which cost more than those at the processes
@@ -49,7 +49,7 @@ def launch(
         ValueError: the storage cannot be used.
         KeyboardInterrupt: it was stopped.
     """
-    queue = Queue(storage or queue_file(runs_dir, name), name=name)
+    queue = open_queue(name, runs_dir, storage=storage)
     queue.reap()
     queue.fill(cells)
     words = [sys.executable, "-m", "ablations.worker", name, str(runs_dir.resolve())]
@@ -104,6 +104,7 @@ class Worker:
 
     def __init__(self, words: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
         self.words, self.log, self.environment = words, log, environment
+        log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
         self.start()
 
@@ -131,7 +132,7 @@ def _renew(team: list[Worker], progress: Progress, stop: Stop) -> None:
             team.remove(worker)
             if code != 0 and not (stop.asked and code == -signal.SIGTERM):
                 progress.say(
-                    f"worker {worker.process.pid} {_death(code)}; its output: {worker.log}"
+                    f"worker {worker.process.pid} {leaving(code)}; its output: {worker.log}"
                 )
 
 
@@ -140,12 +141,6 @@ def _look(queue: Queue, progress: Progress) -> None:
     for cell_id in queue.reap():
         progress.say(f"back in the queue, its worker died: {cell_id}")
     progress.update(queue.states())
-
-
-def _death(code: int) -> str:
-    if code == LEFT:
-        return f"left: {SUSPICIOUS} cells failed there in a row, while others work elsewhere"
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
 def worker_environment(index: int, workers: int) -> dict[str, str]:

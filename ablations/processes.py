@@ -1,7 +1,23 @@
-"""Which process of this machine is which."""
+"""Which machine this is, and which of its processes is which."""
 
+import contextlib
 import os
+import socket
+from functools import cache
 from pathlib import Path
+
+
+@cache
+def machine_key() -> str:
+    """This machine, or the part of it whose processes can be seen from here, in one word.
+
+    Not the name alone: many machines are called localhost, and containers may share a name.
+    """
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return "/".join(parts)
 
 
 def process_key(pid: int) -> str:

@@ -8,11 +8,10 @@ The trial names its cell; Optuna's samplers choose nothing. What is finished is 
 import contextlib
 import math
 import os
-import socket
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +19,23 @@ import optuna
 import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
+from ablations.attempts import next_attempt, older_than
 from ablations.config import flatten
-from ablations.processes import process_key
-from ablations.storage import locked, open_storage, parse_address, quiet
+from ablations.files import create_once
+from ablations.processes import machine_key, process_key
+from ablations.storage import (
+    GRACE_SECONDS,
+    HEARTBEAT_SECONDS,
+    locked,
+    open_storage,
+    parse_address,
+    quiet,
+)
 
 if TYPE_CHECKING:
     from ablations.plan import Cell
 
-HEARTBEAT_SECONDS = 5
-GRACE_SECONDS = 20
-RETRIES = 2  # of a cell that raised, and of a cell whose worker died without a new checkpoint
 UNFINISHED = (TrialState.WAITING, TrialState.RUNNING)
-LASTING = ("cell", "config", "changes", "errors", "deaths")  # what a cell's next trial is told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +93,25 @@ class Queue:
             )
         self._study_id = self._storage.get_study_id_from_name(name)
 
+    def belong(self, runs_dir: Path) -> None:
+        """Bind the study to this folder of runs.
+
+        Raises:
+            ValueError: it is that of another one, whose results would not be found here.
+        """
+        file = runs_dir / "studies" / "folder"
+        create_once(file, uuid.uuid4().hex)
+        folder = file.read_text(encoding="utf-8")
+        with locked(self._url):
+            known = self._study.user_attrs.get("folder")
+            if known is None:
+                self._study.set_user_attr("folder", folder)
+        if known not in (None, folder):
+            raise ValueError(
+                f"study {self._study.study_name!r} in {self._url} is that of another folder of "
+                f"runs than {runs_dir}; name that one with --runs, or use another database"
+            )
+
     def fill(self, cells: "Sequence[Cell]") -> None:
         """Make exactly these cells wait, except those that wait or run already.
 
@@ -121,7 +144,7 @@ class Queue:
                 continue
             self._storage.record_heartbeat(self._trial_id(trial.number))
             trial.set_user_attr("place", place)
-            trial.set_user_attr("worker", f"{socket.gethostname()} {process_key(os.getpid())}")
+            trial.set_user_attr("worker", f"{machine_key()} {process_key(os.getpid())}")
             attributes = trial.user_attrs
             return Claim(
                 number=trial.number,
@@ -174,7 +197,7 @@ class Queue:
         if not self._end(claim.number, "error"):
             return False
         self._mend()
-        return _next_attempt(self._storage.get_trial(self._trial_id(claim.number))) is not None
+        return next_attempt(self._storage.get_trial(self._trial_id(claim.number))) is not None
 
     def give_back(self, claim: Claim) -> None:
         """Make the cell wait again, with nothing against it."""
@@ -191,7 +214,7 @@ class Queue:
         for trial in self._trials(TrialState.RUNNING):
             if self._worker_is_gone(trial) and self._end(trial.number, "death"):
                 dead.append(trial.user_attrs["cell"])
-            elif _older_than(trial, self.grace) and not self._has_heartbeat(trial.number):
+            elif older_than(trial, self.grace) and not self._has_heartbeat(trial.number):
                 # Killed between claim and first sign of life: one sign now lets it go stale.
                 self._storage.record_heartbeat(self._trial_id(trial.number))
         with quiet():
@@ -249,33 +272,14 @@ class Queue:
         """What the next trial knows of each cell that `_mend` is to make wait again."""
         last = {trial.user_attrs.get("cell"): trial for trial in self._trials()}
         failed = (t for cell, t in last.items() if cell and t.state == TrialState.FAIL)
-        return [attributes for trial in failed if (attributes := _next_attempt(trial)) is not None]
+        return [attributes for trial in failed if (attributes := next_attempt(trial)) is not None]
 
     def _worker_is_gone(self, trial: FrozenTrial) -> bool:
-        host, _, key = trial.user_attrs.get("worker", "").partition(" ")
-        return host == socket.gethostname() and process_key(int(key.split()[0])) != key
+        machine, _, key = trial.user_attrs.get("worker", "").partition(" ")
+        return machine == machine_key() and process_key(int(key.split()[0])) != key
 
     def _has_heartbeat(self, number: int) -> bool:
         query = sqlalchemy.text("SELECT 1 FROM trial_heartbeats WHERE trial_id = :trial")
         with self._storage.engine.connect() as connection:
             found = connection.execute(query, {"trial": self._trial_id(number)}).first()
         return found is not None
-
-
-def _next_attempt(trial: FrozenTrial) -> dict[str, Any] | None:
-    """What the trial after a failed one knows; None when it was the last for this cell."""
-    attributes = {n: trial.user_attrs[n] for n in LASTING if n in trial.user_attrs}
-    if trial.user_attrs.get("progress"):
-        attributes.pop("deaths", None)
-    # One that was found stale by Optuna has no outcome: its worker is dead, too.
-    reasons = {"error": "errors", "returned": None}
-    reason = reasons.get(trial.user_attrs.get("outcome", ""), "deaths")
-    if reason is None:
-        return attributes
-    attributes[reason] = attributes.get(reason, 0) + 1
-    return attributes if attributes[reason] <= RETRIES else None
-
-
-def _older_than(trial: FrozenTrial, seconds: float) -> bool:
-    started = trial.datetime_start
-    return started is not None and datetime.now() - started > timedelta(seconds=seconds)

@@ -12,6 +12,8 @@ from typing import Any
 import optuna
 import sqlalchemy
 
+HEARTBEAT_SECONDS = 5
+GRACE_SECONDS = 20
 BUSY_SECONDS = 60  # how long a process waits for another one's write
 FORMS = "sqlite:///FILE and postgresql+psycopg://USER@HOST:PORT/DATABASE"
 LOCK = 4_112_017  # the number of the advisory lock, the same for every process
@@ -70,6 +72,20 @@ def open_storage(url: sqlalchemy.URL, *, heartbeat: int, grace: int) -> optuna.s
     _set_up_connections(storage.engine)
     weakref.finalize(storage, storage.engine.dispose)
     return storage
+
+
+def studies_in(address: str | Path) -> list[str]:
+    """The names of the studies in a storage; none where there is no storage yet.
+
+    Raises:
+        ValueError: it cannot be used.
+    """
+    url = parse_address(address)
+    if _is_sqlite(url) and not Path(str(url.database)).is_file():
+        return []
+    with locked(url), quiet():
+        storage = open_storage(url, heartbeat=HEARTBEAT_SECONDS, grace=GRACE_SECONDS)
+        return sorted(optuna.get_all_study_names(storage))
 
 
 def check_storage(address: str) -> None:

@@ -7,19 +7,28 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ablations.config import config_from_flat
 from ablations.files import create_once
+from ablations.plan import Cell
+from ablations.progress import ended, last_line, title
 from ablations.queue import Claim, Queue
 from ablations.stopping import Stop
+from ablations.storage import parse_address, studies_in
 
 POLL_SECONDS = 1.0
 LEAVE_SECONDS = 60.0  # for the current update, once the launcher is gone
 RENEW = 75  # exit code of a worker whose GPU context is spoiled: a new one can go on
 LEFT = 76  # exit code of a worker that suspects its machine
 SUSPICIOUS = 3  # cells that fail one after the other
+STOPPING = (
+    "stopping after this update, with a checkpoint; the cell goes back to the queue, and what is "
+    "being evaluated is finished. Ctrl-C again stops now: nothing is lost."
+)
 
 
 def queue_file(runs_dir: Path, name: str) -> Path:
@@ -34,6 +43,7 @@ def work(
     wandb: bool,
     storage: str | None = None,
     stop: Stop | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> int:
     """Run cells until none waits or runs, or until asked to stop, and return the exit code.
 
@@ -45,12 +55,16 @@ def work(
         wandb: whether the runs are logged to Weights & Biases, too.
         storage: the address of the queue; None for the file in the folder of the runs.
         stop: asks it to leave.
+        say: is told a line for each cell that ends.
+
+    Raises:
+        ValueError: the storage cannot be used, or its study is that of another folder.
     """
     from ablations.run import run_cell
     from ablations.tracking import Tracker
 
     stop = stop or Stop()
-    queue = Queue(storage or queue_file(runs_dir, name), name=name)
+    queue = open_queue(name, runs_dir, storage=storage)
     run = partial(
         run_cell,
         runs_dir=runs_dir,
@@ -66,14 +80,16 @@ def work(
             queue.reap()
             continue
         try:
-            _run_claimed(queue, claim, run)
+            result = _run_claimed(queue, claim, run)
+            say(ended(_cell(claim), result))
             failed.clear()
         except KeyboardInterrupt:
             queue.give_back(claim)
             return 0
         except Exception as error:
-            keep_failure(runs_dir / claim.id)
-            queue.fail(claim)
+            file = keep_failure(runs_dir / claim.id)
+            again = "runs again" if queue.fail(claim) else "given up"
+            say(f"failed, {again}: {title(_cell(claim))}: {last_line(file)} ({file})")
             failed.add(claim.id)
             if _spoils_process(error):
                 return RENEW
@@ -82,7 +98,63 @@ def work(
     return 0
 
 
-def _run_claimed(queue: Queue, claim: Claim, run: partial[dict]) -> None:
+def open_queue(name: str, runs_dir: Path, *, storage: str | None) -> Queue:
+    """The queue of a study, in its file in the folder of the runs unless an address is given.
+
+    Raises:
+        ValueError: the storage cannot be used, or its study is that of another folder.
+    """
+    queue = Queue(storage or queue_file(runs_dir, name), name=name)
+    if storage is not None:
+        queue.belong(runs_dir)
+    return queue
+
+
+def join(name: str, runs_dir: Path, *, wandb: bool, storage: str | None = None) -> int:
+    """Work on a study that `ablate sweep` has put in a queue, from any shell or machine.
+
+    Args:
+        name: the study.
+        runs_dir: the folder of the runs, the same as the sweep's.
+        wandb: whether the runs are logged to Weights & Biases, too.
+        storage: the address of the queue; None for the file in the folder of the runs.
+
+    Returns:
+        The exit code: 0, `RENEW` or `LEFT`.
+
+    Raises:
+        ValueError: there is no such study, or it is that of another folder.
+        KeyboardInterrupt: it was stopped.
+    """
+    address = storage or queue_file(runs_dir, name)
+    if name not in (known := studies_in(address)):
+        there = f"there are {', '.join(known)}" if known else "it holds none"
+        shown = parse_address(address)
+        raise ValueError(f"no study {name!r} in {shown}; {there}; 'ablate sweep' puts one there")
+    with Stop(STOPPING) as stop:
+        say = partial(print, flush=True)
+        code = work(name, runs_dir, wandb=wandb, storage=storage, stop=stop, say=say)
+    if stop.asked:
+        raise KeyboardInterrupt
+    if code:
+        print(f"this worker {leaving(code)}", file=sys.stderr)
+    return code
+
+
+def leaving(code: int) -> str:
+    """Why a worker has ended, by its exit code."""
+    if code == RENEW:
+        return "has to be started anew: its GPU refuses further work"
+    if code == LEFT:
+        return f"left: {SUSPICIOUS} cells failed there in a row, while others work elsewhere"
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def _cell(claim: Claim) -> Cell:
+    return Cell(id=claim.id, config=config_from_flat(claim.config), changes=dict(claim.changes))
+
+
+def _run_claimed(queue: Queue, claim: Claim, run: partial[dict]) -> dict[str, Any]:
     with queue.alive(claim):
         result = run(
             config_from_flat(claim.config),
@@ -90,6 +162,7 @@ def _run_claimed(queue: Queue, claim: Claim, run: partial[dict]) -> None:
             kept=lambda: queue.progress(claim),
         )
     queue.finish(claim, result)
+    return result
 
 
 def place() -> str:
@@ -97,11 +170,12 @@ def place() -> str:
     return f"{socket.gethostname()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}".strip()
 
 
-def keep_failure(folder: Path) -> None:
+def keep_failure(folder: Path) -> Path:
     """Write the traceback of the exception being handled to the next `failure-N.txt`."""
     number = 1
     while not create_once(folder / f"failure-{number}.txt", traceback.format_exc()):
         number += 1
+    return folder / f"failure-{number}.txt"
 
 
 def _spoils_process(error: Exception) -> bool:

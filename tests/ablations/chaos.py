@@ -1,20 +1,21 @@
 """A sweep whose processes are killed at random moments, compared with one that is left alone.
 
-Run by itself: `python -m tests.ablations.chaos --kills 20`.
+Run by itself: `python -m tests.ablations.chaos --kills 20 --storage postgresql`. The launcher and
+the workers are forked from this process, for to import torch takes longer than a cell; with
+`--commands` they are started as a user starts them.
 """
 
 import argparse
+import contextlib
 import csv
-import multiprocessing
+import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,7 +26,9 @@ from ablations.ledger import load, read_record
 from ablations.plan import Cell, make_plan
 from ablations.queue import Queue
 from ablations.study import load_study
-from ablations.worker import queue_file, work
+from ablations.worker import queue_file
+from tests.ablations.processes import Commands, Forked, Sweep
+from tests.postgresql import new_database, server
 
 NAME = "chaos"
 BASE = {
@@ -66,7 +69,9 @@ def cells_of(study: Path) -> list[Cell]:
     return make_plan(load_study(str(study))).cells
 
 
-def check(cells: Sequence[Cell], *, disturbed: Path, undisturbed: Path) -> None:
+def check(
+    cells: Sequence[Cell], *, disturbed: Path, undisturbed: Path, storage: str | None = None
+) -> None:
     """Every cell exactly once, bit by bit what it is in the other folder; nothing is left over."""
     ledger = load(disturbed)
     assert ledger.problems == []
@@ -83,10 +88,13 @@ def check(cells: Sequence[Cell], *, disturbed: Path, undisturbed: Path) -> None:
         )
         assert all(torch.equal(before[name], after[name]) for name in before), cell.id
     assert list(disturbed.glob("*/*checkpoint*")) == []
-    queue = Queue(queue_file(disturbed, NAME), name=NAME)
+    assert list(disturbed.glob("*/failure-*.txt")) == []
+    queue = Queue(storage or queue_file(disturbed, NAME), name=NAME)
     queue.reap()
     assert queue.states() == {}
     assert queue._trials(TrialState.RUNNING) == []
+    ended = Counter(trial.user_attrs["cell"] for trial in queue._trials(TrialState.COMPLETE))
+    assert set(ended.values()) <= {1}, "a cell was finished twice"
 
 
 def untimed(folder: Path) -> list[dict[str, str]]:
@@ -98,36 +106,6 @@ def untimed(folder: Path) -> list[dict[str, str]]:
 def resumed(runs_dir: Path) -> int:
     """How often the runs of a folder went on from a checkpoint, in all."""
     return sum(read_record(file)["resumed"] for file in runs_dir.glob("*/result.json"))
-
-
-class Sweep:
-    """The command `ablate sweep`, started again whenever it ends before all is done."""
-
-    def __init__(self, study: Path, runs_dir: Path, *, workers: int) -> None:
-        words = [sys.executable, "-m", "ablations.cli", "sweep", str(study), "--no-wandb"]
-        self.words = [*words, f"--runs={runs_dir}", f"--workers={workers}"]
-        self.environment = {**os.environ, "ABLATIONS_CHECKPOINT_SECONDS": "0.2"}
-        self.starts = 0
-        self.start()
-
-    def start(self) -> None:
-        """Type the command again."""
-        self.starts += 1
-        self.process = subprocess.Popen(
-            self.words, env=self.environment, stdout=subprocess.DEVNULL, start_new_session=True
-        )
-
-    def workers(self) -> list[int]:
-        """The worker processes that live."""
-        found = []
-        for file in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                state, parent = file.read_text().rpartition(")")[2].split()[:2]
-            except OSError:
-                continue
-            if int(parent) == self.process.pid and state != "Z":
-                found.append(int(file.parent.name))
-        return found
 
 
 def disturb(sweep: Sweep, *, kills: int, pause: float, seed: int) -> dict[str, int]:
@@ -142,83 +120,69 @@ def disturb(sweep: Sweep, *, kills: int, pause: float, seed: int) -> dict[str, i
     generator, done = random.Random(seed), {"worker": 0, "launcher": 0}
     while True:
         end = time.monotonic() + generator.uniform(0, 2 * pause)
-        while time.monotonic() < end and sweep.process.poll() is None:
+        while time.monotonic() < end and sweep.exit_code() is None:
             time.sleep(0.05)
-        if sweep.process.poll() == 0:
+        if sweep.exit_code() == 0:
             return done
-        if sweep.process.poll() is not None:
+        if sweep.exit_code() is not None:
+            assert sweep.starts <= kills + 5, "it ends by itself before all is done"
             sweep.start()
         elif sum(done.values()) < kills and (workers := sweep.workers()):
             if generator.random() < 0.25:
-                os.kill(sweep.process.pid, signal.SIGKILL)
-                sweep.process.wait()
+                sweep.kill()
                 done["launcher"] += 1
             else:
                 os.kill(generator.choice(workers), signal.SIGKILL)
                 done["worker"] += 1
 
 
-def disturb_forked(
-    cells: Sequence[Cell], runs_dir: Path, *, kills: int, pause: float, seed: int
-) -> None:
-    """The same with three workers that start at once, for they are forked from this process.
-
-    Every fourth time all of them are killed, as their launcher's death would end them.
-    """
-    fork, generator = multiprocessing.get_context("fork"), random.Random(seed)
-    queue = Queue(queue_file(runs_dir, NAME), name=NAME)
-    missing, team = list(cells), []
-    while missing:
-        queue.reap()
-        if not queue.states():
-            queue.fill(missing)
-        team = [process for process in team if process.is_alive()]
-        while len(team) < 3:
-            team.append(fork.Process(target=partial(work, NAME, runs_dir, wandb=False)))
-            team[-1].start()
-        time.sleep(generator.uniform(0, 2 * pause))
-        if kills:
-            kills -= 1
-            for victim in team if generator.random() < 0.25 else [generator.choice(team)]:
-                os.kill(victim.pid, signal.SIGKILL)
-                victim.join()
-        missing = [cell for cell in cells if not (runs_dir / cell.id / "result.json").exists()]
-    for process in team:
-        process.join()
-    assert kills == 0, "it was over too soon"
-
-
-def run_alone(study: Path, runs_dir: Path) -> float:
-    """Run the sweep undisturbed, on one worker; the seconds that it takes."""
+def run_alone(sweep: Sweep) -> float:
+    """Leave a sweep undisturbed; the seconds that it takes."""
     began = time.monotonic()
-    assert Sweep(study, runs_dir, workers=1).process.wait() == 0
+    while sweep.exit_code() is None:
+        time.sleep(0.05)
+    assert sweep.exit_code() == 0
     return time.monotonic() - began
 
 
 def main() -> None:
     """Print what was done to the sweep; an assertion fails where it did harm."""
+    arguments = _parser().parse_args()
+    os.environ["ABLATIONS_CHECKPOINT_SECONDS"] = "0.2"
+    make = Commands if arguments.commands else Forked
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        postgresql = stack.enter_context(server()) if "postgresql" in arguments.storage else ""
+        study = write_study(folder, cells=arguments.cells, updates=arguments.updates)
+        pause = run_alone(make(study, folder / "alone", workers=1)) / (2 * arguments.kills)
+        for seed, kind in itertools.product(arguments.seeds, arguments.storage):
+            began, runs_dir = time.monotonic(), folder / f"{kind}-{seed}"
+            storage = new_database(postgresql) if kind == "postgresql" else None
+            sweep = make(study, runs_dir, workers=arguments.workers, storage=storage)
+            kills = disturb(sweep, kills=arguments.kills, pause=pause, seed=seed)
+            check(
+                cells_of(study), disturbed=runs_dir, undisturbed=folder / "alone", storage=storage
+            )
+            seconds = time.monotonic() - began
+            print(
+                f"{kind}, seed {seed}: {kills}, {sweep.starts} starts, {resumed(runs_dir)} times "
+                f"gone on from a checkpoint, {seconds:.0f} s: each of {arguments.cells} cells once, "
+                "equal, none left running",
+                flush=True,
+            )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
+    kinds = ("sqlite", "postgresql")
+    parser.add_argument("--storage", choices=kinds, nargs="+", default=["sqlite"])
     parser.add_argument("--cells", type=int, default=40)
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        study = write_study(folder, cells=arguments.cells, updates=arguments.updates)
-        pause = run_alone(study, folder / "alone") / arguments.kills
-        for seed in arguments.seeds:
-            began, runs_dir = time.monotonic(), folder / f"disturbed-{seed}"
-            sweep = Sweep(study, runs_dir, workers=arguments.workers)
-            kills = disturb(sweep, kills=arguments.kills, pause=pause, seed=seed)
-            check(cells_of(study), disturbed=runs_dir, undisturbed=folder / "alone")
-            seconds = time.monotonic() - began
-            print(
-                f"seed {seed}: {kills}, {sweep.starts} starts, {resumed(runs_dir)} times gone on "
-                f"from a checkpoint, {seconds:.0f} s: each of {arguments.cells} cells once, equal",
-                flush=True,
-            )
+    parser.add_argument("--commands", action="store_true")
+    return parser
 
 
 if __name__ == "__main__":

@@ -17,11 +17,12 @@ from optuna.trial import TrialState
 from ablations import launch as launch_module
 from ablations import run as run_module
 from ablations import worker as worker_module
+from ablations.attempts import RETRIES
 from ablations.config import run_id
 from ablations.launch import launch, usable_cores, worker_environment
 from ablations.plan import Cell
 from ablations.progress import Progress
-from ablations.queue import RETRIES, Queue
+from ablations.queue import Queue
 from ablations.stopping import Stop
 from ablations.worker import LEFT, RENEW, queue_file, work
 from data.translation import fingerprint

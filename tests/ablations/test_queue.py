@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from ablations.attempts import RETRIES
 from ablations.config import RunConfig
 from ablations.plan import Cell
-from ablations.processes import process_key
-from ablations.queue import RETRIES, Queue
+from ablations.processes import machine_key, process_key
+from ablations.queue import Queue
 
 RESULT = {"metrics": [{"metric": "loss", "split": "validation", "value": 2.0}]}
-DEAD = f"{socket.gethostname()} {2**22 + 1} 1"  # no process has a number that high
+DEAD = f"{machine_key()} {2**22 + 1} 1"  # no process has a number that high
 fork = multiprocessing.get_context("fork")
 
 
