@@ -27,6 +27,7 @@ def study_view(
     split: str | None = None,
     command: str = "",
     effect: float | None = None,
+    mixed_code: bool = False,
 ) -> "StudyView":
     """What the analysis needs to know of a plan.
 
@@ -36,6 +37,7 @@ def study_view(
         split: another split than the study's, or the first test split of its data.
         command: the command that runs what is missing.
         effect: a difference that matters.
+        mixed_code: whether runs of different code may be compared.
     """
     import pandas
 
@@ -54,6 +56,7 @@ def study_view(
         command=command,
         effect=effect,
         reported=tuple(Reported(**source) for source in study.reported),
+        mixed_code=mixed_code,
     )
 
 
@@ -114,7 +117,13 @@ def effects(arguments: Namespace) -> int:
     """Main effects and interactions of a factorial study."""
     cells, command = planned(arguments), same_command("sweep", arguments)
     frame = results(cells, arguments.runs, command=command)
-    view = study_view(cells, metric=arguments.metric, split=arguments.split, command=command)
+    view = study_view(
+        cells,
+        metric=arguments.metric,
+        split=arguments.split,
+        command=command,
+        mixed_code=arguments.mixed_code,
+    )
     from analysis.effects import study_effects
     from analysis.effects_rendering import render
 
@@ -168,7 +177,7 @@ def _asked_runs(arguments: Namespace) -> list[str]:
     from analysis.splits import compare_splits
     from analysis.tables import study_table
 
-    view = study_view(cells, split=arguments.split)
+    view = study_view(cells, split=arguments.split, mixed_code=True)
     rows = study_table(*compare_splits(frame, view)).rows
     if not 1 <= arguments.row <= len(rows):
         raise ValueError(f"--row {arguments.row}: the table has rows 1 to {len(rows)}")

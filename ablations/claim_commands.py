@@ -31,13 +31,22 @@ def claims(arguments: Namespace) -> int:
         raise ValueError(f"'ablate claims {arguments.action}' needs the id of a claim, such as A5")
     chosen = load_claims() if arguments.action == "list" else [find_claim(arguments.id)]
     code = _run(chosen[0], arguments) if arguments.action == "run" else 0
-    rows = claim_rows(chosen, runs_dir=arguments.runs, data_path=arguments.data_path)
+    rows = claim_rows(
+        chosen,
+        runs_dir=arguments.runs,
+        data_path=arguments.data_path,
+        mixed_code=arguments.mixed_code,
+    )
     put(_text(rows, arguments), arguments.output)
     return code
 
 
 def claim_rows(
-    chosen: Sequence[Claim], *, runs_dir: Path, data_path: str | None = None
+    chosen: Sequence[Claim],
+    *,
+    runs_dir: Path,
+    data_path: str | None = None,
+    mixed_code: bool = False,
 ) -> "list[ClaimRow]":
     """What is known of claims: checks are measured now, comparisons read from the runs."""
     from ablations.ledger import load
@@ -47,7 +56,9 @@ def claim_rows(
     for problem in ledger.problems:
         print(f"left out: {problem}", file=sys.stderr)
     checked = _checks({claim.check for claim in chosen if claim.check})
-    part = partial(_part, frame=ledger.frame, runs_dir=runs_dir, data_path=data_path)
+    part = partial(
+        _part, frame=ledger.frame, runs_dir=runs_dir, data_path=data_path, mixed_code=mixed_code
+    )
     plans: dict[str, Plan] = {}
     rows = []
     for claim in chosen:
@@ -102,13 +113,16 @@ def _part(
     frame: "pandas.DataFrame",
     runs_dir: Path,
     data_path: str | None,
+    mixed_code: bool,
 ) -> "Part":
     from analysis.claim_tables import Part, found_text
     from analysis.statistics import ALPHA
     from analysis.verdicts import ClaimVerdict, Question, answer
 
     question = Question(
-        study=study_view(plan, metric=comparison.metric, split=comparison.split),
+        study=study_view(
+            plan, metric=comparison.metric, split=comparison.split, mixed_code=mixed_code
+        ),
         axis=comparison.axis,
         level=comparison.level,
         at=comparison.at,

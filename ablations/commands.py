@@ -134,6 +134,7 @@ def table(arguments: Namespace) -> int:
         split=arguments.split,
         command=command,
         effect=arguments.effect,
+        mixed_code=arguments.mixed_code,
     )
     comparison = study_table(*compare_splits(frame, view))
     text = render(comparison, format=arguments.format, columns=arguments.columns)

@@ -73,6 +73,7 @@ def claims(parser: argparse.ArgumentParser) -> None:
     _no_wandb(parser)
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+    _mixed_code_flag(parser)
 
 
 def report(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +83,7 @@ def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, default=Path("report.html"), help="the page (report.html)"
     )
+    _mixed_code_flag(parser)
 
 
 def _config_files(parser: argparse.ArgumentParser) -> None:
@@ -160,6 +162,7 @@ def table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="draw effects and learning curves there"
     )
+    _mixed_code_flag(parser)
 
 
 def effects(parser: argparse.ArgumentParser) -> None:
@@ -170,6 +173,7 @@ def effects(parser: argparse.ArgumentParser) -> None:
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
+    _mixed_code_flag(parser)
 
 
 def bootstrap(parser: argparse.ArgumentParser) -> None:
@@ -197,6 +201,12 @@ def _format_flag(
     formats: Sequence[str] = ("terminal", "markdown", "csv", "latex", "html"),
 ) -> None:
     parser.add_argument("--format", choices=formats, default="terminal", help="(terminal)")
+
+
+def _mixed_code_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mixed-code", action="store_true", help="compare runs of different code, and say so"
+    )
 
 
 def nothing(parser: argparse.ArgumentParser) -> None:

@@ -50,6 +50,7 @@ FACTS = (
     "resumed",
     "batch_parts",
     "git_commit",
+    "code_version",
     "command",
     "started",
     "ended",

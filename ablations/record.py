@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ablations.config import RunConfig, flatten
+from ablations.source import ROOMS, source_version
 
 PACKAGES = (
     "transformer-ablations",
@@ -24,7 +25,6 @@ PACKAGES = (
     "sacremoses",
     "numpy",
 )
-ROOMS = ("lightning_modules", "data", "ablations")
 
 
 def circumstances(config: RunConfig) -> dict[str, Any]:
@@ -34,6 +34,7 @@ def circumstances(config: RunConfig) -> dict[str, Any]:
         "hardware": hardware(),
         "threads": torch.get_num_threads(),
         "git_commit": git_commit(),
+        "code_version": source_version(),
         "command": command(config),
     }
 

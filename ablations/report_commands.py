@@ -37,20 +37,24 @@ def report(arguments: Namespace) -> int:
             raise ValueError(f"no results of {plan.name} in {arguments.runs}; run it first")
     if not with_runs:
         raise ValueError(f"no results of a shipped study in {arguments.runs}; name a study file")
-    rows = claim_rows(load_claims(), runs_dir=arguments.runs)
-    sections = [_section(plan, frame, arguments.runs) for plan in with_runs]
+    mixed = arguments.mixed_code
+    rows = claim_rows(load_claims(), runs_dir=arguments.runs, mixed_code=mixed)
+    sections = [_section(plan, frame, arguments.runs, mixed_code=mixed) for plan in with_runs]
     claims = tuple(claims_parts(rows))
     put(render_report(sections, claims=claims, title="Transformer ablations"), arguments.output)
     print(f"report: {arguments.output}")
     return 0
 
 
-def _section(plan: Plan, frame: "pandas.DataFrame", runs_dir: Path) -> "Section":
+def _section(
+    plan: Plan, frame: "pandas.DataFrame", runs_dir: Path, *, mixed_code: bool
+) -> "Section":
     from analysis.effects import study_effects
     from analysis.report import study_section
 
     runs = f" --runs={runs_dir}" if runs_dir != Path("runs") else ""
-    view = study_view(plan, command=f"ablate sweep {plan.name}{runs}")
+    command = f"ablate sweep {plan.name}{runs}"
+    view = study_view(plan, command=command, mixed_code=mixed_code)
     tables = list(_tables(plan, view, frame))
     effects = None
     if plan.study.arrangement is Arrangement.factorial and len(plan.study.axes) > 1:

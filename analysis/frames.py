@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.code_versions import check_code
 from analysis.reported import Reported
 
 
@@ -77,6 +78,8 @@ _RUN_COLUMNS = (
     "data_fingerprint",
     "tokenizer_hash",
     "hardware",
+    "git_commit",
+    "code_version",
 )
 
 
@@ -96,6 +99,7 @@ class StudyView:
         command: the command that runs the missing cells; "" means `ablate sweep NAME`.
         effect: a difference in the metric that matters; a table then says how many seeds show it.
         reported: what was published of the levels.
+        mixed_code: whether runs of different code may stand in one column.
     """
 
     name: str
@@ -107,6 +111,7 @@ class StudyView:
     expected: pd.DataFrame
     command: str = ""
     effect: float | None = None
+    mixed_code: bool = False
     reported: Sequence[Reported] = ()
 
     @property
@@ -168,9 +173,10 @@ def metric_of(name: str) -> Metric:
 
 
 def check_comparable(cells: pd.DataFrame, study: StudyView) -> None:
-    """Refuse signatures, budgets or data that differ among the finished cells of one column.
+    """Refuse signatures, budgets, data or code that differ among the finished cells of one column.
 
-    A difference is allowed where the study varies it on purpose, as one of its axes.
+    A difference is allowed where the study varies it on purpose, as one of its axes; different code
+    where the study says so, and where a record doesn't say which code it is of.
 
     Raises:
         ValueError: naming the column, two of its values and one run of each.
@@ -187,6 +193,7 @@ def check_comparable(cells: pd.DataFrame, study: StudyView) -> None:
                 f"{column} differs within one column of {study.name}: {a!r} (run {run_a}) and "
                 f"{b!r} (run {run_b}); compare runs of one {column} only"
             )
+    check_code(scored, study)
 
 
 def has_level(cells: pd.DataFrame, axis: str, level: Any) -> pd.Series:

@@ -7,7 +7,14 @@ import pandas as pd
 
 from analysis import statistics
 from analysis.bootstrap import ENOUGH
-from analysis.frames import ON_PURPOSE, StudyView, has_level, metric_of, planned_levels
+from analysis.code_versions import code_note
+from analysis.frames import (
+    ON_PURPOSE,
+    StudyView,
+    has_level,
+    metric_of,
+    planned_levels,
+)
 from analysis.statistics import Estimate, Verdict
 
 if TYPE_CHECKING:
@@ -38,6 +45,7 @@ def table_notes(cells: pd.DataFrame, study: StudyView, rows: "Sequence[Row]") ->
         _unplanned(cells, study),
         _on_purpose(study),
         _hardware(cells),
+        code_note(cells),
     ]
     return [note for note in candidates if note]
 

@@ -166,8 +166,8 @@ def main() -> None:
             seconds = time.monotonic() - began
             print(
                 f"{kind}, seed {seed}: {kills}, {sweep.starts} starts, {resumed(runs_dir)} times "
-                f"gone on from a checkpoint, {seconds:.0f} s: each of {arguments.cells} cells once, "
-                "equal, none left running",
+                f"gone on from a checkpoint, {seconds:.0f} s: each of {arguments.cells} cells "
+                "once, equal, none left running",
                 flush=True,
             )
 

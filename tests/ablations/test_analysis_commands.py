@@ -97,6 +97,23 @@ def test_a_report_holds_the_study_and_the_claims(ablate, factorial, tmp_path, mo
     assert "Effects and interactions" in page
 
 
+def test_runs_of_two_codes_are_compared_only_when_told_to(ablate, factorial, tmp_path, monkeypatch):
+    monkeypatch.setattr("ablations.claim_commands.claim_rows", lambda *_, **__: [])
+    files = sorted((tmp_path / "runs").glob("*/result.json"))
+    for file in files:
+        version = "aa" if file == files[0] else "bb"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "code_version": version}))
+    for command in ("table", "effects", "report"):
+        code, _, said = ablate(command, "both.yaml")
+        assert code == 2
+        assert "code differs within one column of both: " in said
+        assert "(1 run, such as " in said
+        assert "then type 'ablate sweep both" in said
+        assert ablate(command, "both.yaml", "--mixed-code")[0] == 0
+    _, out, _ = ablate("table", "both.yaml", "--mixed-code")
+    assert "1 run by aa" in " ".join(out.split())
+
+
 def test_a_report_without_results_is_refused(ablate, tmp_path):
     code, _, err = ablate("report", "demo")
     assert code == 2
