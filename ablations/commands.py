@@ -31,6 +31,7 @@ def run(arguments: Namespace) -> int:
             tracker=tracker,
             progress=sys.stderr.isatty(),
             stop=stop,
+            devices=arguments.devices_per_cell,
         )
     print(f"{result['id']}  {result['status']}  {runs / result['id'] / 'result.json'}")
     for row in result["metrics"]:
@@ -72,7 +73,7 @@ def sweep(arguments: Namespace) -> int:
     cells = planned(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        prepare(missing, arguments.runs)
+        prepare(missing, arguments.runs, devices=arguments.devices_per_cell)
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
         from ablations.launch import launch
 
@@ -83,6 +84,7 @@ def sweep(arguments: Namespace) -> int:
             workers=arguments.workers,
             wandb=not arguments.no_wandb,
             storage=arguments.storage,
+            devices=arguments.devices_per_cell,
         )
     print(_count(cells, arguments.runs))
     left = cells.missing(arguments.runs)
@@ -178,16 +180,21 @@ def axes(arguments: Namespace) -> int:
     return 0
 
 
-def prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
+def prepare(cells: Sequence[Cell], runs_dir: Path, *, devices: int = 1) -> None:
     """Read the data, train the vocabularies and refuse what can't work, before a worker starts."""
     configs = [cell.config for cell in cells]
     for config in {config.data: config for config in configs}.values():
         config.task.value.validate(config.data)
+    from ablations.devices import check_devices, check_shares
     from ablations.task_runs.registry import make_task_run
 
+    for config in configs:
+        check_devices(config, count=devices if config.updates else 1)
     kinds = {(c.data, c.variant, c.design.position, c.dims.max_length): c for c in configs}
     for config in kinds.values():
-        make_task_run(config, cache_dir=runs_dir / ".cache")
+        part = make_task_run(config, cache_dir=runs_dir / ".cache")
+        if devices > 1 and config.updates:
+            check_shares(part.data, count=devices)
 
 
 def _changes_text(changes: Changes) -> str:

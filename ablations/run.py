@@ -53,8 +53,8 @@ def run_cell(
     `result.json`. Several processes may run the same cell: the first result stays. Meanwhile it
     holds `checkpoint.pt`: a run that was ended in any way goes on from there, and on a CPU comes to
     the same weights, bit by bit. Where the memory is too small for a batch, batches are cut in two,
-    and twice as many make an update. Several devices share out the rows of each batch and make the
-    same updates but for rounding and for dropout, which each draws for its own rows.
+    and twice as many make an update. Several devices share out the rows of a batch: the same
+    updates but for rounding, and for dropout, which each draws for its own rows.
 
     Args:
         config: the cell.
@@ -87,15 +87,8 @@ def run_cell(
         check_devices(config, count=count)
         if count > 1:
             check_shares(make_task_run(config, cache_dir=cache_dir).data, count=count)
-        cell = _Cell(
-            config=config,
-            file=file,
-            cache_dir=cache_dir,
-            tracker=tracker,
-            changes=changes,
-            progress=progress,
-            seconds=checkpoint_seconds(),
-        )
+        seconds = checkpoint_seconds()
+        cell = _Cell(config, file, cache_dir, tracker, changes, progress, seconds)
         _run_in_memory(cell, count=count, stop=stop or Stop(), kept=kept)
     file.remove_checkpoint()
     return json.loads(result_file.read_text(encoding="utf-8"))
@@ -120,7 +113,7 @@ def _run_in_memory(cell: "_Cell", *, count: int, stop: Stop, kept: Callable[[], 
         garbage_collection_cuda()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Cell:
     """What a process must be told of a cell to run it."""
 

@@ -44,6 +44,7 @@ def work(
     storage: str | None = None,
     stop: Stop | None = None,
     say: Callable[[str], None] = lambda line: None,
+    devices: int = 1,
 ) -> int:
     """Run cells until none waits or runs, or until asked to stop, and return the exit code.
 
@@ -56,6 +57,7 @@ def work(
         storage: the address of the queue; None for the file in the folder of the runs.
         stop: asks it to leave.
         say: is told a line for each cell that ends.
+        devices: how many train one cell.
 
     Raises:
         ValueError: the storage cannot be used, or its study is that of another folder.
@@ -71,6 +73,7 @@ def work(
         cache_dir=runs_dir / ".cache",
         tracker=Tracker(runs_dir, enabled=wandb, group=name),
         stop=stop,
+        devices=devices,
     )
     failed: set[str] = set()
     while not stop.asked and queue.states():
@@ -206,6 +209,7 @@ def main() -> int:
     parser.add_argument("launcher", type=int, help="the process that this one ends with")
     parser.add_argument("--storage", help="the queue's address (a file in the folder)")
     parser.add_argument("--wandb", action="store_true", help="log to Weights & Biases, too")
+    parser.add_argument("--devices", type=int, default=1, help="that train one cell")
     arguments = parser.parse_args()
     with Stop() as stop:
         _end_with(arguments.launcher, stop)
@@ -215,6 +219,7 @@ def main() -> int:
             wandb=arguments.wandb,
             storage=arguments.storage,
             stop=stop,
+            devices=arguments.devices,
         )
 
 
