@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ablations.analysis_commands import put, results, study_view
+from ablations.analysis_commands import put, results, study_view, tuning_progress
 from ablations.arguments import asked_config, planned, same_command
 from ablations.plan import Cell, Changes, Plan, estimate_seconds
 from ablations.tasks import Task
@@ -71,21 +71,17 @@ def sweep(arguments: Namespace) -> int:
 
         check_storage(arguments.storage)
     cells = planned(arguments)
+    while cells.is_tuning:
+        print(f"{tuning_progress(cells)}; {len(cells.cells)} runs come next", flush=True)
+        _launch(cells.cells, cells, arguments)
+        left = [c for c in cells.cells if _state(arguments.runs / c.id) in ("failed", "missing")]
+        if left:
+            return report_failures(left, arguments.runs)
+        cells = planned(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        prepare(missing, arguments.runs, devices=arguments.devices_per_cell)
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
-        from ablations.launch import launch
-
-        launch(
-            missing,
-            name=cells.name,
-            runs_dir=arguments.runs,
-            workers=arguments.workers,
-            wandb=not arguments.no_wandb,
-            storage=arguments.storage,
-            devices=arguments.devices_per_cell,
-        )
+        _launch(missing, cells, arguments)
     print(_count(cells, arguments.runs))
     left = cells.missing(arguments.runs)
     if left:
@@ -106,10 +102,27 @@ def worker(arguments: Namespace) -> int:
     )
 
 
+def _launch(missing: list[Cell], cells: Plan, arguments: Namespace) -> None:
+    prepare(missing, arguments.runs, devices=arguments.devices_per_cell)
+    from ablations.launch import launch
+
+    launch(
+        missing,
+        name=cells.name,
+        runs_dir=arguments.runs,
+        workers=arguments.workers,
+        wandb=not arguments.no_wandb,
+        storage=arguments.storage,
+        devices=arguments.devices_per_cell,
+    )
+
+
 def status(arguments: Namespace) -> int:
     """Count results and failures, of one study or of the whole folder."""
     if arguments.study is not None:
         cells = planned(arguments)
+        if cells.is_tuning:
+            print(tuning_progress(cells))
         print(_count(cells, arguments.runs, queued=_queued(cells, arguments)))
         report_failures(cells.missing(arguments.runs), arguments.runs)
         return 0
@@ -202,10 +215,12 @@ def _changes_text(changes: Changes) -> str:
 
 
 def _state(folder: Path) -> str:
-    """`finished`, `diverged`, `failed`, `missing` or `unreadable`."""
+    """`finished`, `diverged`, `pruned`, `failed`, `missing` or `unreadable`."""
     try:
         return json.loads((folder / "result.json").read_text(encoding="utf-8"))["status"]
     except FileNotFoundError:
+        if (folder / "pruned.json").is_file():
+            return "pruned"
         return "failed" if any(folder.glob("failure-*.txt")) else "missing"
     except (ValueError, KeyError, TypeError):
         return "unreadable"

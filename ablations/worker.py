@@ -17,7 +17,7 @@ from ablations.files import create_once
 from ablations.plan import Cell
 from ablations.progress import ended, last_line, title
 from ablations.queue import Claim, Queue
-from ablations.stopping import Stop
+from ablations.stopping import PrunedError, Stop
 from ablations.storage import parse_address, studies_in
 
 POLL_SECONDS = 1.0
@@ -159,11 +159,16 @@ def _cell(claim: Claim) -> Cell:
 
 def _run_claimed(queue: Queue, claim: Claim, run: partial[dict]) -> dict[str, Any]:
     with queue.alive(claim):
-        result = run(
-            config_from_flat(claim.config),
-            changes=claim.changes,
-            kept=lambda: queue.progress(claim),
-        )
+        try:
+            result = run(
+                config_from_flat(claim.config),
+                changes=claim.changes,
+                kept=lambda: queue.progress(claim),
+                pruning=claim.pruning,
+            )
+        except PrunedError as error:
+            queue.drop(claim)
+            return {"status": "pruned", "pruned": str(error)}
     queue.finish(claim, result)
     return result
 

@@ -96,6 +96,7 @@ class StudyView:
         command: the command that runs the missing cells; "" means `ablate sweep NAME`.
         effect: a difference in the metric that matters; a table then says how many seeds show it.
         reported: what was published of the levels.
+        tuning: a sentence on what was tuned in every arm, and how; "" for nothing.
     """
 
     name: str
@@ -108,6 +109,7 @@ class StudyView:
     command: str = ""
     effect: float | None = None
     reported: Sequence[Reported] = ()
+    tuning: str = ""
 
     @property
     def reported_here(self) -> tuple[Reported, ...]:
