@@ -44,6 +44,11 @@ def study_view(
     from analysis.frames import StudyView
     from analysis.reported import Reported
 
+    tuning = ""
+    if cells.study.search is not None:
+        from ablations.tuning import describe_tuning
+
+        tuning = describe_tuning(cells)
     study, first = cells.study, cells.cells[0].config
     return StudyView(
         name=cells.name,
@@ -57,6 +62,7 @@ def study_view(
         effect=effect,
         reported=tuple(Reported(**source) for source in study.reported),
         mixed_code=mixed_code,
+        tuning=tuning,
     )
 
 
@@ -64,8 +70,10 @@ def results(cells: Plan, runs_dir: Path, *, command: str) -> "pandas.DataFrame":
     """The records of a plan; those that can't be read are named.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or the study has yet to be tuned.
     """
+    if cells.is_tuning:
+        raise ValueError(f"{tuning_progress(cells)}; '{command}' goes on")
     from ablations.ledger import load
 
     ledger = load(runs_dir, ids=[cell.id for cell in cells.cells])
@@ -74,6 +82,14 @@ def results(cells: Plan, runs_dir: Path, *, command: str) -> "pandas.DataFrame":
     if ledger.frame.empty:
         raise ValueError(f"no results of {cells.name} in {runs_dir}; run '{command}'")
     return ledger.frame
+
+
+def tuning_progress(cells: Plan) -> str:
+    """How much of the tuning of a plan is done, in a line."""
+    assert cells.study.search is not None
+    trials = cells.study.search.trials * len(cells.tunings)
+    done = sum(tuning.done for tuning in cells.tunings)
+    return f"{cells.name}: tuning, {done} of {trials} trials done in {len(cells.tunings)} arms"
 
 
 def recorded_plan(name: str, frame: "pandas.DataFrame") -> Plan:

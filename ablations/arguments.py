@@ -36,8 +36,12 @@ def located(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def planned(arguments: Namespace) -> Plan:
     """The plan of the study that the arguments name."""
-    changes = located(overrides(arguments))
-    return make_plan(load_study(arguments.study, overrides=changes))
+    study = load_study(arguments.study, overrides=located(overrides(arguments)))
+    if study.search is None:
+        return make_plan(study)
+    from ablations.tuning import tuned_plan
+
+    return tuned_plan(study, runs_dir=arguments.runs)
 
 
 def same_command(name: str, arguments: Namespace) -> str:

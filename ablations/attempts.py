@@ -6,7 +6,8 @@ from typing import Any
 from optuna.trial import FrozenTrial
 
 RETRIES = 2  # of a cell that raised, and of a cell whose worker died without a new checkpoint
-LASTING = ("cell", "config", "changes", "errors", "deaths")  # what a cell's next trial is told
+# What a cell's next trial is told.
+LASTING = ("cell", "config", "changes", "pruning", "errors", "deaths")
 
 
 def next_attempt(trial: FrozenTrial) -> dict[str, Any] | None:

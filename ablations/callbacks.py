@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from ablations.devices import total
 from ablations.files import write_atomically
+from ablations.stopping import PrunedError
 from data.row_batching import process_share
 
 CURVE_COLUMNS = ("step", "train_loss", "lr", "validation_loss", "seconds")
@@ -183,6 +185,28 @@ class LearningCurve(Callback):
                 "seconds": f"{self.seconds:.3f}",
             }
         )
+
+
+class Pruning(Callback):
+    """Ends a trial of a search that does worse than earlier ones.
+
+    Args:
+        curve: keeps its validation losses; comes before this among the callbacks.
+        pruning: what is known of earlier trials, for `ablations.tuning.is_hopeless`.
+    """
+
+    def __init__(self, curve: LearningCurve, pruning: Mapping[str, Any]) -> None:
+        self.curve, self.pruning = curve, pruning
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Raise `PrunedError` when it is hopeless and not about to end anyway."""
+        from ablations.tuning import as_loss, is_hopeless
+
+        losses = [row["validation_loss"] for row in self.curve.rows if row["validation_loss"] != ""]
+        if trainer.global_step < trainer.max_steps and is_hopeless(
+            self.pruning, [as_loss(loss) for loss in losses]
+        ):
+            raise PrunedError(f"at step {trainer.global_step}")
 
 
 class Predictions(Callback):

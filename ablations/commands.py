@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ablations.analysis_commands import put, results, study_view
+from ablations.analysis_commands import put, results, study_view, tuning_progress
 from ablations.arguments import asked_config, planned, same_command
 from ablations.plan import Cell, Changes, Plan, estimate_seconds
 from ablations.tasks import Task
@@ -31,6 +31,7 @@ def run(arguments: Namespace) -> int:
             tracker=tracker,
             progress=sys.stderr.isatty(),
             stop=stop,
+            devices=arguments.devices_per_cell,
         )
     print(f"{result['id']}  {result['status']}  {runs / result['id'] / 'result.json'}")
     for row in result["metrics"]:
@@ -70,20 +71,17 @@ def sweep(arguments: Namespace) -> int:
 
         check_storage(arguments.storage)
     cells = planned(arguments)
+    while cells.is_tuning:
+        print(f"{tuning_progress(cells)}; {len(cells.cells)} runs come next", flush=True)
+        _launch(cells.cells, cells, arguments)
+        left = [c for c in cells.cells if _state(arguments.runs / c.id) in ("failed", "missing")]
+        if left:
+            return report_failures(left, arguments.runs)
+        cells = planned(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        prepare(missing, arguments.runs)
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
-        from ablations.launch import launch
-
-        launch(
-            missing,
-            name=cells.name,
-            runs_dir=arguments.runs,
-            workers=arguments.workers,
-            wandb=not arguments.no_wandb,
-            storage=arguments.storage,
-        )
+        _launch(missing, cells, arguments)
     print(_count(cells, arguments.runs))
     left = cells.missing(arguments.runs)
     if left:
@@ -104,10 +102,27 @@ def worker(arguments: Namespace) -> int:
     )
 
 
+def _launch(missing: list[Cell], cells: Plan, arguments: Namespace) -> None:
+    prepare(missing, arguments.runs, devices=arguments.devices_per_cell)
+    from ablations.launch import launch
+
+    launch(
+        missing,
+        name=cells.name,
+        runs_dir=arguments.runs,
+        workers=arguments.workers,
+        wandb=not arguments.no_wandb,
+        storage=arguments.storage,
+        devices=arguments.devices_per_cell,
+    )
+
+
 def status(arguments: Namespace) -> int:
     """Count results and failures, of one study or of the whole folder."""
     if arguments.study is not None:
         cells = planned(arguments)
+        if cells.is_tuning:
+            print(tuning_progress(cells))
         print(_count(cells, arguments.runs, queued=_queued(cells, arguments)))
         report_failures(cells.missing(arguments.runs), arguments.runs)
         return 0
@@ -179,16 +194,21 @@ def axes(arguments: Namespace) -> int:
     return 0
 
 
-def prepare(cells: Sequence[Cell], runs_dir: Path) -> None:
+def prepare(cells: Sequence[Cell], runs_dir: Path, *, devices: int = 1) -> None:
     """Read the data, train the vocabularies and refuse what can't work, before a worker starts."""
     configs = [cell.config for cell in cells]
     for config in {config.data: config for config in configs}.values():
         config.task.value.validate(config.data)
+    from ablations.devices import check_devices, check_shares
     from ablations.task_runs.registry import make_task_run
 
+    for config in configs:
+        check_devices(config, count=devices if config.updates else 1)
     kinds = {(c.data, c.variant, c.design.position, c.dims.max_length): c for c in configs}
     for config in kinds.values():
-        make_task_run(config, cache_dir=runs_dir / ".cache")
+        part = make_task_run(config, cache_dir=runs_dir / ".cache")
+        if devices > 1 and config.updates:
+            check_shares(part.data, count=devices)
 
 
 def _changes_text(changes: Changes) -> str:
@@ -196,10 +216,12 @@ def _changes_text(changes: Changes) -> str:
 
 
 def _state(folder: Path) -> str:
-    """`finished`, `diverged`, `failed`, `missing` or `unreadable`."""
+    """`finished`, `diverged`, `pruned`, `failed`, `missing` or `unreadable`."""
     try:
         return json.loads((folder / "result.json").read_text(encoding="utf-8"))["status"]
     except FileNotFoundError:
+        if (folder / "pruned.json").is_file():
+            return "pruned"
         return "failed" if any(folder.glob("failure-*.txt")) else "missing"
     except (ValueError, KeyError, TypeError):
         return "unreadable"

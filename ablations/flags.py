@@ -20,6 +20,7 @@ def run(parser: argparse.ArgumentParser) -> None:
     _config_files(parser)
     _runs_flag(parser)
     _no_wandb(parser)
+    _devices(parser)
 
 
 def check(parser: argparse.ArgumentParser) -> None:
@@ -103,12 +104,23 @@ def _no_wandb(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _devices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--devices-per-cell",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="GPUs, or CPU processes without any, that share out the rows of each batch (1)",
+    )
+
+
 def sweep(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate sweep`."""
     study(parser)
     _no_wandb(parser)
     _storage_flag(parser)
     parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+    _devices(parser)
 
 
 def worker(parser: argparse.ArgumentParser) -> None:

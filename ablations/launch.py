@@ -30,6 +30,7 @@ def launch(
     workers: int,
     wandb: bool = True,
     storage: str | None = None,
+    devices: int = 1,
 ) -> None:
     """Run cells in worker processes, until each has a result or has failed for good.
 
@@ -41,9 +42,10 @@ def launch(
         cells: those without a result.
         name: the study.
         runs_dir: the folder of the runs.
-        workers: processes; each gets its share of the cores, and a GPU where there are any.
+        workers: processes; each gets its share of the cores, and its GPUs where there are any.
         wandb: whether the runs are logged to Weights & Biases, too.
         storage: the address of the queue; None for a file in the folder of the runs.
+        devices: how many train one cell, each with a process that its worker starts.
 
     Raises:
         ValueError: the storage cannot be used.
@@ -53,14 +55,14 @@ def launch(
     queue.reap()
     queue.fill(cells)
     words = [sys.executable, "-m", "ablations.worker", name, str(runs_dir.resolve())]
-    words += [str(os.getpid()), *(["--wandb"] if wandb else [])]
+    words += [str(os.getpid()), f"--devices={devices}", *(["--wandb"] if wandb else [])]
     words += [f"--storage={storage}"] if storage else []
     count = min(workers, len(cells))
     team = [
         Worker(
             words,
             log=queue_file(runs_dir, name).with_name(f"{name}.worker-{index}.log"),
-            environment=worker_environment(index, count),
+            environment=worker_environment(index, count, devices=devices),
         )
         for index in range(count)
     ]
@@ -143,16 +145,18 @@ def _look(queue: Queue, progress: Progress) -> None:
     progress.update(queue.states())
 
 
-def worker_environment(index: int, workers: int) -> dict[str, str]:
-    """The environment of one worker out of `workers`: its cores, and its GPU where there are any.
+def worker_environment(index: int, workers: int, *, devices: int = 1) -> dict[str, str]:
+    """The environment of one worker out of `workers`: its cores, and its GPUs where there are any.
 
-    Threads are set to an even share of the cores: more threads than cores cost a multiple.
+    Threads are set to an even share of the cores: more threads than cores cost a multiple. A GPU
+    is in two workers' hands only where there are too few.
     """
     threads = str(max(1, usable_cores() // workers))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     gpus = usable_gpus()
     if gpus:
-        environment["CUDA_VISIBLE_DEVICES"] = gpus[index % len(gpus)]
+        first = index % max(1, len(gpus) // devices) * devices
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[first : first + devices])
     return environment
 
 

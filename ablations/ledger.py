@@ -49,6 +49,7 @@ FACTS = (
     "threads",
     "resumed",
     "batch_parts",
+    "devices",
     "git_commit",
     "code_version",
     "command",

@@ -1,6 +1,6 @@
 """From a study to its cells: each one legal, each one once, each with its identity."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -11,6 +11,8 @@ from ablations.study import Arrangement, Study
 
 if TYPE_CHECKING:
     import pandas
+
+    from ablations.tuning import Tuning
 
 Changes = dict[str, Scalar]
 COST_PATHS = (
@@ -51,11 +53,13 @@ class Cell:
         id: the run's identity, also the name of its folder.
         config: all of its values.
         changes: what differs from the baseline, by dotted name, the seed left out.
+        pruning: what a trial of a search must know to end itself early; None for any other run.
     """
 
     id: str
     config: RunConfig
     changes: Changes
+    pruning: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +71,16 @@ class Plan:
         cells: what is to be run, seed by seed, so that an unfinished study shows every level.
         dropped: `(changes, reason)` of the combinations that break a constraint.
         merged: `(changes, id)` of the cells that are the same run as an earlier one.
+        tunings: what is known of each arm that is tuned before its seeds run.
+        is_tuning: whether the cells are trials, for some arm has yet to be tuned.
     """
 
     study: Study
     cells: list[Cell] = field(default_factory=list)
     dropped: list[tuple[Changes, str]] = field(default_factory=list)
     merged: list[tuple[Changes, str]] = field(default_factory=list)
+    tunings: "Sequence[Tuning]" = ()
+    is_tuning: bool = False
 
     @property
     def name(self) -> str:

@@ -102,11 +102,16 @@ class Progress:
         return sorted((self.runs_dir / cell.id).glob("failure-*.txt"))
 
     def _result(self, cell: Cell) -> dict[str, Any] | None:
+        folder = self.runs_dir / cell.id
         try:
-            text = (self.runs_dir / cell.id / "result.json").read_text(encoding="utf-8")
+            return json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            pass
+        try:
+            pruned = json.loads((folder / "pruned.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return json.loads(text)
+        return {"status": "pruned", **pruned} if cell.pruning else None
 
 
 def title(cell: Cell) -> str:
@@ -117,6 +122,8 @@ def title(cell: Cell) -> str:
 
 def ended(cell: Cell, result: Mapping[str, Any]) -> str:
     """What came of a cell, in a line: of many measured values, one in validation, one in test."""
+    if result["status"] == "pruned":
+        return f"pruned {result['pruned']}: {title(cell)}"
     seconds = duration(result["seconds"]["total"])
     if result["status"] == "diverged":
         return f"diverged at step {result['diverged_at_step']}: {title(cell)}, {seconds}"

@@ -47,12 +47,14 @@ class Claim:
         id: the cell.
         config: its config by dotted name.
         changes: what differs from the study's baseline.
+        pruning: what a trial of a search must know to end itself early.
     """
 
     number: int
     id: str
     config: Mapping[str, Any]
     changes: Mapping[str, Any]
+    pruning: Mapping[str, Any] | None = None
 
 
 class Queue:
@@ -128,7 +130,7 @@ class Queue:
                     present.add(cell_id)
             for cell in (cell for cell_id, cell in wanted.items() if cell_id not in present):
                 attributes = {"cell": cell.id, "config": flatten(cell.config)}
-                self._add({**attributes, "changes": cell.changes})
+                self._add({**attributes, "changes": cell.changes, "pruning": cell.pruning})
 
     def claim(self, place: str = "") -> Claim | None:
         """Take the next waiting cell; None when none waits.
@@ -151,6 +153,7 @@ class Queue:
                 id=attributes["cell"],
                 config=attributes["config"],
                 changes=attributes["changes"],
+                pruning=attributes.get("pruning"),
             )
         return None
 
@@ -186,6 +189,10 @@ class Queue:
         ]
         value = losses[0] if losses and math.isfinite(losses[0]) else math.inf
         self._study.tell(claim.number, value, skip_if_finished=True)
+
+    def drop(self, claim: Claim) -> None:
+        """Note that the cell has ended itself early, for good."""
+        self._set_state(claim.number, TrialState.PRUNED)
 
     def progress(self, claim: Claim) -> None:
         """Note that the cell has a new checkpoint: earlier deaths of its workers don't count."""

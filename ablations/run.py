@@ -14,7 +14,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities.memory import garbage_collection_cuda, is_oom_error
 
-from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions
+from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions, Pruning
 from ablations.checkpoints import CheckpointFile, Checkpoints, StoppedError, checkpoint_seconds
 from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
@@ -24,7 +24,7 @@ from ablations.ledger import SCHEMA
 from ablations.loading import TrainingLoader
 from ablations.quiet import quieten
 from ablations.record import circumstances, code_version, now
-from ablations.stopping import Stop
+from ablations.stopping import PrunedError, Stop
 from ablations.task_runs.registry import make_task_run
 from ablations.team import run_together
 from ablations.weights import save_weights
@@ -46,6 +46,7 @@ def run_cell(
     stop: Stop | None = None,
     kept: Callable[[], None] = lambda: None,
     devices: int = 1,
+    pruning: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Train and evaluate one cell, unless its result is there already.
 
@@ -53,8 +54,8 @@ def run_cell(
     `result.json`. Several processes may run the same cell: the first result stays. Meanwhile it
     holds `checkpoint.pt`: a run that was ended in any way goes on from there, and on a CPU comes to
     the same weights, bit by bit. Where the memory is too small for a batch, batches are cut in two,
-    and twice as many make an update. Several devices share out the rows of each batch and make the
-    same updates but for rounding and for dropout, which each draws for its own rows.
+    and twice as many make an update. Several devices share out the rows of a batch: the same
+    updates but for rounding, and for dropout, which each draws for its own rows.
 
     Args:
         config: the cell.
@@ -66,6 +67,7 @@ def run_cell(
         stop: once it is asked, a run in training ends with a checkpoint; one in evaluation goes on.
         kept: called after each checkpoint.
         devices: how many train it, each with a process: GPUs where there are any.
+        pruning: what a trial of a search must know of earlier ones.
 
     Returns:
         The content of `result.json`.
@@ -74,6 +76,7 @@ def run_cell(
         ValueError: an illegal combination, data that cannot be read, or batches that so many
             devices cannot share.
         KeyboardInterrupt: Ctrl-C, or `stop` was asked; nothing is recorded.
+        PrunedError: a trial has ended itself early; `pruned.json` says when.
     """
     check(config)
     identity = run_id(config, config.task.value.fingerprint(config.data))
@@ -87,15 +90,8 @@ def run_cell(
         check_devices(config, count=count)
         if count > 1:
             check_shares(make_task_run(config, cache_dir=cache_dir).data, count=count)
-        cell = _Cell(
-            config=config,
-            file=file,
-            cache_dir=cache_dir,
-            tracker=tracker,
-            changes=changes,
-            progress=progress,
-            seconds=checkpoint_seconds(),
-        )
+        seconds = checkpoint_seconds()
+        cell = _Cell(config, file, cache_dir, tracker, changes, progress, seconds, pruning)
         _run_in_memory(cell, count=count, stop=stop or Stop(), kept=kept)
     file.remove_checkpoint()
     return json.loads(result_file.read_text(encoding="utf-8"))
@@ -120,7 +116,7 @@ def _run_in_memory(cell: "_Cell", *, count: int, stop: Stop, kept: Callable[[], 
         garbage_collection_cuda()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Cell:
     """What a process must be told of a cell to run it."""
 
@@ -131,6 +127,7 @@ class _Cell:
     changes: Mapping[str, Any] | None
     progress: bool
     seconds: float
+    pruning: Mapping[str, Any] | None
 
     @property
     def identity(self) -> str:
@@ -158,6 +155,10 @@ class _Cell:
             result = run.finish(logger)
         except (SystemExit, StoppedError) as error:  # SystemExit is what Lightning makes of Ctrl-C
             raise KeyboardInterrupt from error
+        except PrunedError as error:
+            if run.devices.is_first:
+                create_once(run.folder / "pruned.json", json.dumps({"pruned": str(error)}))
+            raise
         except RuntimeError as error:
             if not is_oom_error(error) or not run.can_halve():
                 raise
@@ -188,6 +189,7 @@ class _Run:
             self.folder / "learning_curve.csv", max_steps=self.config.budget.max_steps
         )
         self.divergence = Divergence(self.config.budget.divergence_loss)
+        self.early = [Pruning(self.curve, cell.pruning)] if cell.pruning else []
         self.flops = CountFlops()
         self.metrics: list[dict[str, Any]] = []
         self.trained = False
@@ -235,7 +237,7 @@ class _Run:
     def _trainer(self, logger: Logger | None) -> pl.Trainer:
         optim, budget = self.config.optim, self.config.budget
         accumulate = optim.accumulate * self.parts
-        callbacks: list[pl.Callback] = [self.divergence, self.curve, self.checkpoints]
+        callbacks: list[pl.Callback] = [self.divergence, self.curve, *self.early, self.checkpoints]
         if optim.average_last > 0:
             callbacks.append(AverageLast(round(budget.max_steps * (1 - optim.average_last))))
         return pl.Trainer(

@@ -9,6 +9,10 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class PrunedError(Exception):
+    """A trial of a search that has ended itself early, for good."""
+
+
 class Stop:
     """Whether this process was asked to leave: by Ctrl-C, by SIGTERM or by `ask`.
 

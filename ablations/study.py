@@ -13,11 +13,13 @@ import yaml
 
 from ablations.config import Scalar, parse_value, plain
 from ablations.reported import checked_reported
+from ablations.search import Search, parse_search
 from ablations.tasks import Task
 
 TABLES = resources.files("ablations") / "tables"
 STUDY_KEYS = (
     *("name", "description", "base", "design", "axes", "seeds", "metric", "split", "reported"),
+    "search",
 )
 GRID_KEYS = ("name", "description", "method", "parameters", "metric", "program", "command")
 
@@ -43,6 +45,7 @@ class Study:
         metric: the table's main metric; empty means the task's own.
         split: the split the table shows; empty means the first test split of the data.
         reported: what was published of the levels, by source; see `ablations.reported`.
+        search: what is tuned in every arm before its seeds run; None for nothing.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Study:
     metric: str = ""
     split: str = ""
     reported: tuple[Mapping[str, Any], ...] = ()
+    search: Search | None = None
 
     @property
     def baseline(self) -> dict[str, Scalar]:
@@ -169,6 +173,7 @@ def _study_fields(content: Mapping[str, Any]) -> dict[str, Any]:
         "metric": content.get("metric", ""),
         "split": content.get("split", ""),
         "reported": content.get("reported") or (),
+        "search": content.get("search"),
     }
 
 
@@ -214,14 +219,27 @@ def _checked(study: Study) -> Study:
         raise ValueError(f"{min(fixed_axes)} is both a fixed value and an axis")
     study = _with_references(study, task)
     axes = {path: tuple(legal(path, v) for v in values) for path, values in study.axes.items()}
+    seeds = tuple(dict.fromkeys(parse_value("seed", seed) for seed in study.seeds))
+    search = _checked_search(study, task, seeds)
     return replace(
         study,
+        search=search,
         metric=study.metric or task.value.metrics[0],
         reported=checked_reported(study.reported, axes, metrics=task.value.metrics, legal=legal),
         base={path: legal(path, value) for path, value in study.base.items()},
         axes=axes,
-        seeds=tuple(dict.fromkeys(parse_value("seed", seed) for seed in study.seeds)),
+        seeds=seeds,
     )
+
+
+def _checked_search(study: Study, task: Task, seeds: tuple[int, ...]) -> Search | None:
+    if study.search is None:
+        return None
+    search = parse_search(study.search, task=task, seeds=seeds)
+    for path in search.ranges:
+        if path in study.base or path in study.axes:
+            raise ValueError(f"{path} is searched, and cannot be an axis or be set as well")
+    return search
 
 
 def _with_references(study: Study, task: Task) -> Study:

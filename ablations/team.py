@@ -1,6 +1,7 @@
 """Processes that do one piece of work together: none is left when one of them ends early."""
 
 import contextlib
+import logging
 import math
 import multiprocessing
 import os
@@ -153,6 +154,9 @@ def _work(
     os.environ.update(environment)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(max(1, torch.get_num_threads() // devices.count))
+
+    if not devices.is_first:
+        logging.disable(logging.WARNING)  # the first one says the same
 
     def kept() -> None:
         if devices.is_first:

@@ -17,7 +17,7 @@ from ablations.files import create_once
 from ablations.plan import Cell
 from ablations.progress import ended, last_line, title
 from ablations.queue import Claim, Queue
-from ablations.stopping import Stop
+from ablations.stopping import PrunedError, Stop
 from ablations.storage import parse_address, studies_in
 
 POLL_SECONDS = 1.0
@@ -44,6 +44,7 @@ def work(
     storage: str | None = None,
     stop: Stop | None = None,
     say: Callable[[str], None] = lambda line: None,
+    devices: int = 1,
 ) -> int:
     """Run cells until none waits or runs, or until asked to stop, and return the exit code.
 
@@ -56,6 +57,7 @@ def work(
         storage: the address of the queue; None for the file in the folder of the runs.
         stop: asks it to leave.
         say: is told a line for each cell that ends.
+        devices: how many train one cell.
 
     Raises:
         ValueError: the storage cannot be used, or its study is that of another folder.
@@ -71,6 +73,7 @@ def work(
         cache_dir=runs_dir / ".cache",
         tracker=Tracker(runs_dir, enabled=wandb, group=name),
         stop=stop,
+        devices=devices,
     )
     failed: set[str] = set()
     while not stop.asked and queue.states():
@@ -156,11 +159,16 @@ def _cell(claim: Claim) -> Cell:
 
 def _run_claimed(queue: Queue, claim: Claim, run: partial[dict]) -> dict[str, Any]:
     with queue.alive(claim):
-        result = run(
-            config_from_flat(claim.config),
-            changes=claim.changes,
-            kept=lambda: queue.progress(claim),
-        )
+        try:
+            result = run(
+                config_from_flat(claim.config),
+                changes=claim.changes,
+                kept=lambda: queue.progress(claim),
+                pruning=claim.pruning,
+            )
+        except PrunedError as error:
+            queue.drop(claim)
+            return {"status": "pruned", "pruned": str(error)}
     queue.finish(claim, result)
     return result
 
@@ -206,6 +214,7 @@ def main() -> int:
     parser.add_argument("launcher", type=int, help="the process that this one ends with")
     parser.add_argument("--storage", help="the queue's address (a file in the folder)")
     parser.add_argument("--wandb", action="store_true", help="log to Weights & Biases, too")
+    parser.add_argument("--devices", type=int, default=1, help="that train one cell")
     arguments = parser.parse_args()
     with Stop() as stop:
         _end_with(arguments.launcher, stop)
@@ -215,6 +224,7 @@ def main() -> int:
             wandb=arguments.wandb,
             storage=arguments.storage,
             stop=stop,
+            devices=arguments.devices,
         )
 
 

@@ -100,6 +100,7 @@ class StudyView:
         effect: a difference in the metric that matters; a table then says how many seeds show it.
         reported: what was published of the levels.
         mixed_code: whether runs of different code may stand in one column.
+        tuning: a sentence on what was tuned in every arm, and how; "" for nothing.
     """
 
     name: str
@@ -113,6 +114,7 @@ class StudyView:
     effect: float | None = None
     mixed_code: bool = False
     reported: Sequence[Reported] = ()
+    tuning: str = ""
 
     @property
     def reported_here(self) -> tuple[Reported, ...]:

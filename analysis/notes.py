@@ -33,6 +33,7 @@ def table_notes(cells: pd.DataFrame, study: StudyView, rows: "Sequence[Row]") ->
     family = [verdict for verdict in verdicts if verdict is not Verdict.undefined]
     candidates = [
         _baseline(cells, study),
+        study.tuning,
         _method(study, len(family)),
         _contexts(cells, study),
         _noise(cells, study),

@@ -10,8 +10,10 @@ from lightning_modules.design import Design, Dims
 from lightning_modules.losses import each_loss_and_hit
 from lightning_modules.optimization import Optim
 from lightning_modules.sampling import GREEDY, Sampling, generate
-from lightning_modules.supervised import TokenModule
+from lightning_modules.supervised import TokenModule, over_ranks
 from lightning_modules.transformer import DecoderOnly
+
+OCTAVES = 32  # ranges of positions 1, 2, 3 to 4, 5 to 8, ...: more than any row has
 
 
 class LanguageModelingModule(TokenModule):
@@ -74,23 +76,34 @@ class LanguageModelingModule(TokenModule):
 
 
 class TextModule(LanguageModelingModule):
-    """A decoder for running text: nothing ends a row, and losses are told apart by position."""
+    """A decoder for running text: nothing ends a row, and losses are told apart by position.
+
+    At the end of a test it logs, as `test/loss_at_64`, the mean loss at positions 33 to 64 of the
+    rows. Positions count the tokens that a prediction sees, from 1; the other bounds are powers of
+    2, too.
+    """
+
+    def on_test_epoch_start(self) -> None:
+        """Forget the losses by position of an earlier test."""
+        # Loss and targets of each range of positions: another process may see others.
+        self.by_octave = torch.zeros(2, OCTAVES, device=self.device)
 
     def test_step(self, batch: SequenceBatch, batch_index: int) -> None:  # type: ignore[override]
-        """Log loss and accuracy; and as `test/loss_at_64` the loss at positions 33 to 64 of a row.
-
-        Positions count the tokens that a prediction sees, from 1; the other bounds are powers of 2,
-        too.
-        """
+        """Log loss and accuracy, and add up the losses by position."""
         states, targets = self.states_and_targets(batch)
         losses, hits = each_loss_and_hit(states, self.output_weight, targets)
         values = {"test/loss": losses.mean(), "test/accuracy": hits.float().mean()}
         self.log_means(values, n_targets=len(targets))
         positions = batch.loss_mask.nonzero()[:, 1]  # from 0: 0 | 1 | 2, 3 | 4 to 7 | ...
-        octaves = torch.frexp(positions.float()).exponent
-        for octave in octaves.unique().tolist():
-            chosen = losses[octaves == octave]
-            self.log_means({f"test/loss_at_{2**octave}": chosen.mean()}, n_targets=len(chosen))
+        octaves = torch.frexp(positions.float()).exponent.long()
+        both = torch.stack((losses.float(), torch.ones_like(losses, dtype=torch.float32)))
+        self.by_octave += torch.zeros_like(self.by_octave).index_add_(1, octaves, both)
+
+    def on_test_epoch_end(self) -> None:
+        """Log the losses by position, over all processes."""
+        sums, counts = over_ranks(self.by_octave).tolist()
+        means = {2**octave: sums[octave] / n for octave, n in enumerate(counts) if n}
+        self.log_dict({f"test/loss_at_{end}": mean for end, mean in means.items()})
 
     def predict_step(self, batch: SequenceBatch, batch_index: int = 0) -> list[list[int]]:
         """Go on with each row's prompt by as many tokens as the row has targets."""

@@ -42,7 +42,7 @@ class SupervisedModule(pl.LightningModule):
 
         What is logged is the mean over the micro-batch of all ranks, the same on each.
         """
-        loss, targets = _over_ranks(torch.stack((total.detach(), total.new_tensor(n_targets))))
+        loss, targets = over_ranks(torch.stack((total.detach(), total.new_tensor(n_targets))))
         self.n_targets = self.n_targets + targets
         self.log("train/loss", loss / targets, batch_size=n_targets)
         return total
@@ -65,7 +65,7 @@ class SupervisedModule(pl.LightningModule):
         return configure(self, self.optim, max_steps=self.max_steps)
 
 
-def _over_ranks(values: Tensor) -> Tensor:
+def over_ranks(values: Tensor) -> Tensor:
     """The sum of these values over all processes that train together."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.all_reduce(values)

@@ -20,7 +20,9 @@ from ablations.checkpoints import Checkpoints
 from ablations.config import RunConfig, config_from_flat
 from ablations.run import run_cell
 from ablations.stopping import Stop
+from ablations.tasks import Task
 from lightning_modules.forecasting import ForecastingModule
+from lightning_modules.optimization import Optimizer, Precision, Schedule
 from lightning_modules.supervised import TokenModule
 
 SMALL = {
@@ -50,6 +52,12 @@ TASKS: dict[str, dict[str, Any]] = {
         "data.eval_lengths": "1x",
     },
     "forecasting": {"data.n_hours": 800, "data.lookback": 48, "data.batch_size": 120},
+    "language_modeling": {
+        "data.context_length": 8,
+        "data.tokens_per_batch": 64,
+        "data.eval_lengths": "1x",
+        "data.n_prompts": 0,
+    },
 }
 fork = multiprocessing.get_context("fork")  # a new process would import torch once more
 MODULES = (TokenModule, ForecastingModule)
@@ -63,6 +71,15 @@ class Killed(BaseException):
 def config_of(task: str, **changes: Any) -> RunConfig:
     named = {path.replace("__", "."): value for path, value in changes.items()}
     return config_from_flat({"task": task, **SMALL, **TASKS[task], **named})
+
+
+def prepared(task: str, folder: Path, **changes: Any) -> RunConfig:
+    """The config, with text to read where the task needs some."""
+    if task == "language_modeling":
+        text = "".join(f"{n} and {n + 1} are {2 * n + 1}.\n" for n in range(40))
+        (folder / "text.txt").write_text(text)
+        changes["data__path"] = str(folder / "text.txt")
+    return config_of(task, **changes)
 
 
 def run(config: RunConfig, folder: Path, **options: Any) -> dict[str, Any]:
@@ -126,17 +143,41 @@ def assert_the_same(one: tuple[dict[str, Any], Path], two: tuple[dict[str, Any],
         assert one[0][name] == two[0][name]
 
 
-@pytest.mark.parametrize(
-    ("task", "every"), [("translation", 3), ("sequences", 2), ("forecasting", 1)]
-)
+# Every level of what an update depends on besides the design: a run for each row.
+UPDATES: list[tuple[str, int, dict[str, Any]]] = [
+    ("translation", 3, {}),
+    ("sequences", 2, {"optim__schedule": "cosine", "optim__optimizer": "adam"}),
+    ("forecasting", 1, {"optim__schedule": "linear", "optim__weight_decay": 0.1}),
+    (
+        "language_modeling",
+        4,
+        {"optim__schedule": "constant", "optim__precision": "bf16", "optim__accumulate": 3},
+    ),
+]
+
+
+def test_every_way_to_update_is_killed_below() -> None:
+    configs = [config_of(task, **changes) for task, _, changes in UPDATES]
+    assert {config.task for config in configs} == set(Task)
+    for axis in (Schedule, Optimizer, Precision):
+        used = {value for c in configs for value in vars(c.optim).values()} & set(axis)
+        assert used == set(axis) - {Precision.fp16}  # which needs a GPU
+
+
+@pytest.mark.parametrize(("task", "every", "changes"), UPDATES, ids=[task for task, *_ in UPDATES])
 def test_killed_five_times_it_is_the_same_run(
-    task: str, every: int, tmp_path: Path, watched: Callable[..., Seen], monkeypatch: Any
+    task: str,
+    every: int,
+    changes: dict[str, Any],
+    tmp_path: Path,
+    watched: Callable[..., Seen],
+    monkeypatch: Any,
 ) -> None:
     monkeypatch.setattr(
         Checkpoints, "_is_due", lambda self, trainer: trainer.global_step % every == 0
     )
     monkeypatch.setattr(callbacks, "CURVE_ROWS", 4)  # so that checkpoints lie between two rows
-    config = config_of(task)
+    config = prepared(task, tmp_path, **changes)
     seen = watched()
     undisturbed = run(config, tmp_path / "undisturbed")
     assert len(seen) > 24  # over some epochs, each of which may end with half an update

@@ -152,7 +152,8 @@ def test_sweep_hands_the_missing_cells_to_the_workers(ablate, tmp_path, monkeypa
         finish(tmp_path, missing, status="diverged")
 
     monkeypatch.setattr("ablations.launch.launch", launch)
-    code, out, _ = ablate("sweep", "tiny.yaml", "--workers", "2", "--no-wandb")
+    devices = ("--devices-per-cell", "2")
+    code, out, _ = ablate("sweep", "tiny.yaml", "--workers", "2", "--no-wandb", *devices)
     assert code == 0
     ((missing, options),) = calls
     assert missing == cells[2:]
@@ -162,6 +163,7 @@ def test_sweep_hands_the_missing_cells_to_the_workers(ablate, tmp_path, monkeypa
         "workers": 2,
         "wandb": False,
         "storage": None,
+        "devices": 2,
     }
     assert "tiny: 6 cells: 4 diverged, 2 finished" in out
 

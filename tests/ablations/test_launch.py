@@ -181,6 +181,11 @@ def test_cores_and_gpus_are_shared_out(monkeypatch) -> None:
     environments = [worker_environment(index, 3) for index in range(3)]
     assert [e["OMP_NUM_THREADS"] for e in environments] == ["2"] * 3
     assert [e["CUDA_VISIBLE_DEVICES"] for e in environments] == ["3", "5", "3"]
+    pairs = [worker_environment(index, 3, devices=2) for index in range(3)]
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in pairs] == ["3,5"] * 3
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
+    pairs = [worker_environment(index, 3, devices=2) for index in range(3)]
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in pairs] == ["0,1", "2,3", "0,1"]
     assert worker_environment(0, 100)["MKL_NUM_THREADS"] == "1"
     assert usable_cores() >= 1
 

@@ -1,11 +1,17 @@
 """The decoder-only model: parity with the encoder's block, masks, generation, random labels."""
 
+import json
 import math
+import os
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed
+from torch.multiprocessing import spawn
 
 from data.batches import EOS_ID, SequenceBatch, sequence_block, target_mask
+from data.sequence_loading import take
 from lightning_modules.cache import Cache
 from lightning_modules.design import Design
 from lightning_modules.language_modeling import LanguageModelingModule, TextModule
@@ -121,6 +127,34 @@ def test_losses_by_position_are_means_over_the_positions_they_name() -> None:
     whole = sum(sum(losses) for losses in found.values()) / sum(map(len, found.values()))
     assert {k: v for k, v in logged.items() if "_at_" in k} == pytest.approx(means, abs=1e-5)
     assert logged["test/loss"] == pytest.approx(whole, abs=1e-5)
+
+
+def losses_of_one_of_two(rank: int, meeting_point: str, folder: Path) -> None:
+    """One process has the long rows, which reach positions that the other one's rows do not."""
+    torch.set_num_threads(1)
+    os.environ["LOCAL_RANK"] = str(rank)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=2
+    )
+    torch.manual_seed(0)
+    module = TextModule(vocabulary_size=VOCABULARY, dims=TINY).eval()
+    whole, rows = text_rows(6, 1), [0] if rank == 0 else [1]
+    loader = torch.utils.data.DataLoader([take(whole, rows)], None)  # type: ignore[arg-type]
+    two = trainer(devices=2, strategy="ddp", use_distributed_sampler=False)
+    [logged] = two.test(module, loader, verbose=False)
+    (folder / f"{rank}.json").write_text(json.dumps(logged))
+    torch.distributed.destroy_process_group()
+
+
+def test_losses_by_position_are_those_of_all_processes(tmp_path: Path) -> None:
+    spawn(losses_of_one_of_two, args=(str(tmp_path / "meeting_point"), tmp_path), nprocs=2)
+    torch.manual_seed(0)
+    module = TextModule(vocabulary_size=VOCABULARY, dims=TINY).eval()
+    loader = torch.utils.data.DataLoader([text_rows(6, 1)], None)  # type: ignore[arg-type]
+    [one] = trainer().test(module, loader, verbose=False)
+    assert "test/loss_at_64" in one
+    for rank in range(2):
+        assert json.loads((tmp_path / f"{rank}.json").read_text()) == pytest.approx(one, rel=1e-5)
 
 
 def test_text_goes_on_to_the_length_asked_for() -> None:
