@@ -4,6 +4,7 @@ Standard library and pandas only.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,18 +86,38 @@ def load(runs_dir: str | Path, ids: Iterable[str] | None = None) -> Ledger:
         runs_dir: the folder; it may be missing or empty.
         ids: only these runs; all of them when None.
     """
-    import pandas
-
-    rows: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
+    counts: list[int] = []
     problems: list[str] = []
     for file in _result_files(Path(runs_dir), ids):
         try:
-            rows += _rows(read_record(file))
+            record, config = _read(file)
         except ValueError as error:
             problems.append(f"{file}: {error}")
-    columns = ["run", *FACTS, *(f"seconds_{name}" for name in SECONDS), *MEASURED, "undefined"]
-    configured = dict.fromkeys(name for row in rows for name in row if name not in columns)
-    return Ledger(pandas.DataFrame(rows, columns=[*columns, *configured]), problems)
+            continue
+        rows = _measured(record)
+        runs.append(_facts(record, config))
+        measured += rows
+        counts.append(len(rows))
+    return Ledger(_frame(runs, measured, counts), problems)
+
+
+def _frame(
+    runs: list[dict[str, Any]], measured: list[dict[str, Any]], counts: list[int]
+) -> "pandas.DataFrame":
+    """Each run beside its measured rows: what all of them share is put into columns once."""
+    import pandas
+
+    facts = ["run", *FACTS, *(f"seconds_{name}" for name in SECONDS)]
+    configured = dict.fromkeys(name for run in runs for name in run)
+    for name in facts:
+        configured.pop(name, None)
+    of_run = pandas.DataFrame(runs, columns=[*facts, *configured])
+    rows = pandas.DataFrame(measured, columns=[*MEASURED, "undefined"])
+    repeated = of_run.iloc[[place for place, n in enumerate(counts) for _ in range(n)]]
+    whole = pandas.concat([repeated.reset_index(drop=True), rows], axis="columns")
+    return whole[[*facts, *rows.columns, *configured]]
 
 
 def read_record(file: Path) -> dict[str, Any]:
@@ -105,8 +126,13 @@ def read_record(file: Path) -> dict[str, Any]:
     Raises:
         ValueError: it cannot be read, is not a record, or is the record of another config.
     """
+    return _read(file)[0]
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A record that is whole, and its config by dotted names."""
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = json.loads(file.read_bytes())
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from None
     except ValueError:
@@ -114,13 +140,14 @@ def read_record(file: Path) -> dict[str, Any]:
     _check_form(record)
     if record["id"] != file.parent.name:
         raise ValueError(f"is the record of run {record['id']}, not of its folder")
-    recomputed = identity(flat(record["config"]), record["data_fingerprint"])
+    config = flat(record["config"])
+    recomputed = identity(config, record["data_fingerprint"])
     if recomputed != record["id"]:
         raise ValueError(
             f"config or data belong to run {recomputed}; the record was edited, or made by a "
             "version that told runs apart in another way"
         )
-    return record
+    return record, config
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,17 +155,23 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, Mapping):
-            values.update({f"{name}.{key}": inner for key, inner in value.items()})
+            start = f"{name}."
+            for key, inner in value.items():
+                values[start + key] = inner
         else:
             values[name] = value
     return values
 
 
 def _result_files(runs_dir: Path, ids: Iterable[str] | None) -> list[Path]:
-    if ids is None:
-        return sorted(runs_dir.glob("*/result.json"))
-    files = (runs_dir / identity / "result.json" for identity in dict.fromkeys(ids))
-    return [file for file in files if file.exists()]
+    if ids is not None:
+        folders = [str(runs_dir / identity) for identity in dict.fromkeys(ids)]
+    elif runs_dir.is_dir():
+        folders = sorted(entry.path for entry in os.scandir(runs_dir))
+    else:
+        folders = []
+    files = (os.path.join(folder, "result.json") for folder in folders)
+    return [Path(file) for file in files if os.path.exists(file)]
 
 
 def _check_form(record: Any) -> None:
@@ -178,13 +211,17 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+def _facts(record: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     run = {"run": record["id"], **{name: record.get(name) for name in FACTS}}
     run |= {f"seconds_{name}": record["seconds"][name] for name in SECONDS}
-    run |= {**unsaid(record["config"]["task"]), **flat(record["config"])}
+    return run | unsaid(config["task"]) | config
+
+
+def _measured(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a run: what was measured, and what isn't defined; an empty one without any."""
     nothing = dict.fromkeys(MEASURED)
     undefined = [
         {**nothing, "split": part["split"], "length": part["length"], "undefined": part["why"]}
         for part in record.get("undefined", [])
     ]
-    return [run | row for row in [*record["metrics"], *undefined] or [nothing]]
+    return [*record["metrics"], *undefined] or [nothing]

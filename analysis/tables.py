@@ -134,7 +134,7 @@ def _level_fields(
     """The fields of a row before its verdict, its differences by seed, and whether it has any."""
     members = paired[has_level(paired, axis, level)]
     differences = per_seed(members, "difference").to_numpy()
-    nowhere = cells.loc[cells["status"] == "undefined", "id"]
+    nowhere = set(cells["id"][cells["status"] == "undefined"])
     return {
         "axis": axis,
         "level": level,
@@ -143,7 +143,9 @@ def _level_fields(
         "baseline_runs": runs_of(members["partner"]),
         **_run_fields(members, study),
         "differences": differences,
-        "comparable": not (members["id"].isin(nowhere) | members["partner"].isin(nowhere)).all(),
+        "comparable": not all(
+            nowhere & {run, partner} for run, partner in members[["id", "partner"]].to_numpy()
+        ),
     }
 
 

@@ -11,7 +11,16 @@ import torch
 
 from ablations.run import run_cell
 from ablations.task_runs.registry import make_task_run
-from benchmarks import _plain_loop, _to_bleu, decoding, gpu_check, levels, startup, training
+from benchmarks import (
+    _plain_loop,
+    _to_bleu,
+    decoding,
+    gpu_check,
+    ledger,
+    levels,
+    startup,
+    training,
+)
 from lightning_modules.design import AXES, Design, Dims
 from lightning_modules.transformer import EncoderDecoder
 from tests.ablations.tiny import TINY, tiny
@@ -157,3 +166,12 @@ import benchmarks.gpu_check
     root = Path(__file__).parents[1]
     answer = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
+
+
+def test_reading_runs_is_timed_and_damaged_ones_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ledger.main(["--records", "27", "--levels", "4"])
+    out = capsys.readouterr().out
+    assert "20 records read, 7 damaged ones left out: " in out
+    assert "table of 4 rows, 0 runs missing: " in out
