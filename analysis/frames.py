@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.code_versions import check_code
@@ -252,8 +253,14 @@ def per_seed(arm_cells: pd.DataFrame, column: str) -> pd.Series:
 
     Seeds are the independent replicates; contexts of a factorial that share a seed are not.
     """
-    present = arm_cells[arm_cells[column].notna()]
-    return present.groupby("seed", sort=True)[column].mean()
+    # Not by groupby, which takes milliseconds for a few numbers: a table asks for many.
+    numbers = arm_cells[column].to_numpy(dtype=float, na_value=np.nan)
+    present = ~np.isnan(numbers)
+    seeds, places, counts = np.unique(
+        arm_cells["seed"].to_numpy()[present], return_inverse=True, return_counts=True
+    )
+    means = np.bincount(places, weights=numbers[present], minlength=len(seeds)) / counts
+    return pd.Series(means, index=pd.Index(seeds, name="seed"), name=column)
 
 
 def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:

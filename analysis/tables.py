@@ -8,10 +8,12 @@ the seeds are the replicates. Means are over finished runs; diverged ones are co
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis import statistics
@@ -151,15 +153,15 @@ def _level_fields(
 
 def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
     """The fields of a row that only its own runs decide."""
-    counts = members["status"].value_counts()
+    counts = Counter(members["status"])
     finished = members[members["status"] == "finished"]
     return {
         "mean": statistics.t_estimate(per_seed(members, "value").to_numpy()),
         "seeds_planned": len(study.seeds),
-        "finished": int(counts.get("finished", 0)),
-        "diverged": int(counts.get("diverged", 0)),
-        "undefined": int(counts.get("undefined", 0)),
-        "missing": int(counts.get("missing", 0)),
+        "finished": counts["finished"],
+        "diverged": counts["diverged"],
+        "undefined": counts["undefined"],
+        "missing": counts["missing"],
         "parameters": _range(members, "parameters"),
         "flops_per_target": _range(members, "flops_per_target"),
         "seconds": _mean(finished, "seconds_total"),
@@ -169,12 +171,21 @@ def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
 
 
 def _range(members: pd.DataFrame, column: str) -> tuple[int, int] | None:
-    known = members[column].dropna() if column in members else ()
-    return (int(min(known)), int(max(known))) if len(known) else None
+    known = _known(members, column)
+    return (int(known.min()), int(known.max())) if len(known) else None
 
 
 def _mean(members: pd.DataFrame, column: str) -> float:
-    return float(members[column].astype(float).mean()) if column in members else math.nan
+    known = _known(members, column)
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _known(members: pd.DataFrame, column: str) -> np.ndarray:
+    """The numbers of a column that are there; none where nothing recorded such a column."""
+    if column not in members:
+        return np.empty(0)
+    numbers = members[column].to_numpy(dtype=float, na_value=math.nan)
+    return numbers[~np.isnan(numbers)]
 
 
 def _with_baselines(
