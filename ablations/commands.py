@@ -46,7 +46,8 @@ def run(arguments: Namespace) -> int:
 def plan(arguments: Namespace) -> int:
     """Print the cells of a study, what was left out and why, and the cost."""
     cells = planned(arguments)
-    missing = {cell.id for cell in cells.missing(arguments.runs)}
+    to_run = cells.missing(arguments.runs)
+    missing = {cell.id for cell in to_run}
     groups: dict[str, list[Cell]] = {}
     for cell in cells.cells:
         groups.setdefault(_changes_text(cell.changes), []).append(cell)
@@ -60,7 +61,7 @@ def plan(arguments: Namespace) -> int:
         print(f"dropped: {_changes_text(changes)}: {reason}")
     for changes, kept in cells.merged:
         print(f"merged: {_changes_text(changes)}: the same run as {kept}")
-    print(_cost(cells, arguments.runs))
+    print(_cost(to_run, arguments.runs))
     return 0
 
 
@@ -261,12 +262,13 @@ def report_failures(cells: list[Cell], runs_dir: Path) -> int:
     return 1 if cells else 0
 
 
-def _cost(cells: Plan, runs_dir: Path) -> str:
-    from ablations.ledger import load
-
-    missing = cells.missing(runs_dir)
+def _cost(missing: list[Cell], runs_dir: Path) -> str:
     steps = sum(cell.config.updates for cell in missing)
-    seconds = estimate_seconds(missing, load(runs_dir).frame)
+    seconds = 0.0 if not missing else None
+    if missing and any(runs_dir.glob("*/result.json")):
+        from ablations.ledger import load
+
+        seconds = estimate_seconds(missing, load(runs_dir).frame)
     time = "unknown, no past run of this size" if seconds is None else _duration(seconds)
     return f"to run: {len(missing)} cells, {steps} updates; time of one worker: {time}"
 

@@ -1,5 +1,6 @@
 """From a study to its cells: each one legal, each one once, each with its identity."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -89,7 +90,12 @@ class Plan:
 
     def missing(self, runs_dir: Path) -> list[Cell]:
         """The cells without a result in this folder."""
-        return [cell for cell in self.cells if not (runs_dir / cell.id / "result.json").is_file()]
+        there = {entry.name for entry in os.scandir(runs_dir)} if runs_dir.is_dir() else set()
+        return [
+            cell
+            for cell in self.cells
+            if cell.id not in there or not (runs_dir / cell.id / "result.json").is_file()
+        ]
 
     def rows(self) -> list[dict[str, Scalar]]:
         """A row for each cell: `id`, `seed` and its level of every axis, by dotted name."""

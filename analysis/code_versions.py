@@ -42,9 +42,9 @@ def code_versions(cells: pd.DataFrame) -> dict[str, list[str]]:
 def code_note(cells: pd.DataFrame) -> str:
     """A sentence where the runs went through different code, or may have; else nothing."""
     versions = code_versions(cells)
-    known = [run for runs in versions.values() for run in runs]
     recorded = cells[cells["status"] != "missing"]
-    silent = recorded[~recorded["id"].str.partition("/")[0].isin(known)]
+    told = recorded["code_version"].notna() if "code_version" in recorded else False
+    silent = recorded[~pd.Series(told, index=recorded.index, dtype=bool)]
     parts = [f"{_runs(runs)} by {version}" for version, runs in versions.items()]
     several = "git_commit" in silent and silent["git_commit"].nunique() > 1
     if len(parts) + (not silent.empty) < 2 and not several:
@@ -63,7 +63,7 @@ def _commits(cells: pd.DataFrame) -> str:
 
 def _ids(cells: pd.DataFrame) -> list[str]:
     """The runs that these cells are measured on, each once; see `analysis.splits`."""
-    return list(dict.fromkeys(cells["id"].str.partition("/")[0]))
+    return list(dict.fromkeys(identifier.partition("/")[0] for identifier in cells["id"]))
 
 
 def _runs(runs: Sequence[str]) -> str:
