@@ -20,6 +20,7 @@ from data.row_batching import process_share
 
 CURVE_COLUMNS = ("step", "train_loss", "lr", "validation_loss", "seconds")
 CURVE_ROWS = 200
+SHOW_SECONDS = 5.0  # between two looks that others can take at the curve of a run in training
 
 
 class AverageLast(WeightAveraging):
@@ -75,7 +76,8 @@ class LearningCurve(Callback):
 
     A row is the mean training loss since the last row (per target), the learning rate,
     the validation loss where one was measured at this step, and the seconds of training so far
-    without validation. The file is always whole: it is rewritten at each validation and at the end.
+    without validation. The file is always whole: it is rewritten every few seconds, at each
+    validation and at the end.
     With several processes the first one writes it.
 
     Args:
@@ -100,6 +102,7 @@ class LearningCurve(Callback):
         self.seconds = 0.0
         self._started = 0.0
         self._validation_started = 0.0
+        self._saved = 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clock, or go on where it stood."""
@@ -119,6 +122,8 @@ class LearningCurve(Callback):
         step = trainer.global_step
         if step % self.every == 0 and step > self._last_step():
             self._add_row(trainer)
+            if time.monotonic() - self._saved > SHOW_SECONDS:
+                self._save(trainer)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Stop the clock of training."""
@@ -160,6 +165,7 @@ class LearningCurve(Callback):
     def _save(self, trainer: Trainer) -> None:
         if not trainer.is_global_zero:
             return
+        self._saved = time.monotonic()
         text = io.StringIO()
         writer = csv.DictWriter(text, CURVE_COLUMNS, lineterminator="\n")
         writer.writeheader()

@@ -6,11 +6,15 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ablations.analysis_commands import put, results, study_view, tuning_progress
 from ablations.arguments import asked_config, planned, same_command
 from ablations.plan import Cell, Changes, Plan, estimate_seconds
 from ablations.tasks import Task
+
+if TYPE_CHECKING:
+    from ablations.queue import Queue
 
 
 def run(arguments: Namespace) -> int:
@@ -124,7 +128,12 @@ def status(arguments: Namespace) -> int:
         cells = planned(arguments)
         if cells.is_tuning:
             print(tuning_progress(cells))
-        print(_count(cells, arguments.runs, queued=_queued(cells, arguments)))
+        queue = _queue(cells, arguments)
+        print(_count(cells, arguments.runs, queued=queue.states() if queue else {}))
+        from ablations.progress import at_work
+
+        for line in at_work(cells.cells, arguments.runs, queue.workers() if queue else {}):
+            print(line)
         report_failures(cells.missing(arguments.runs), arguments.runs)
         return 0
     counts = Counter(_state(folder) for folder in sorted(arguments.runs.glob("*/")))
@@ -240,15 +249,14 @@ def _count(cells: Plan, runs_dir: Path, *, queued: Mapping[str, str] | None = No
     return f"{cells.name}: {len(cells.cells)} cells: {found}"
 
 
-def _queued(cells: Plan, arguments: Namespace) -> dict[str, str]:
-    """`waiting` or `running` by the id of the cell, from the queue if there is one."""
+def _queue(cells: Plan, arguments: Namespace) -> "Queue | None":
     from ablations.queue import Queue
     from ablations.worker import queue_file
 
     file = queue_file(arguments.runs, cells.name)
     if arguments.storage is None and not file.exists():
-        return {}
-    return Queue(arguments.storage or file, name=cells.name).states()
+        return None
+    return Queue(arguments.storage or file, name=cells.name)
 
 
 def report_failures(cells: list[Cell], runs_dir: Path) -> int:

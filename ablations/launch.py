@@ -142,7 +142,7 @@ def _look(queue: Queue, progress: Progress) -> None:
     """Give back the cells of dead workers, and say what has ended."""
     for cell_id in queue.reap():
         progress.say(f"back in the queue, its worker died: {cell_id}")
-    progress.update(queue.states())
+    progress.update(queue.states(), queue.workers() if progress.is_live else {})
 
 
 def worker_environment(index: int, workers: int, *, devices: int = 1) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What a person, or a log file, sees while cells are run."""
 
+import csv
 import json
 import time
 from collections import Counter
@@ -9,14 +10,18 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from ablations.plan import Cell
 
+EMPTY: Mapping[str, str] = {}
+
 
 class Progress:
-    """A bar on a terminal, and everywhere one line for each cell that ends.
+    """Bars on a terminal, for all and for each running cell; a line for each cell that ends.
+
+    Without a terminal there are only the lines.
 
     Args:
         cells: what is run.
@@ -34,6 +39,7 @@ class Progress:
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
         self._bar = Bar(*columns, console=console, disable=not console.is_terminal)
         self._task = self._bar.add_task("", total=self.total)
+        self._running: dict[str, TaskID] = {}
 
     def __enter__(self) -> "Progress":
         """Show the bar."""
@@ -49,7 +55,12 @@ class Progress:
         """Leave the bar as it is."""
         self._bar.stop()
 
-    def update(self, states: Mapping[str, str]) -> None:
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a terminal that shows what each worker does."""
+        return not self._bar.disable
+
+    def update(self, states: Mapping[str, str], workers: Mapping[str, str] = EMPTY) -> None:
         """Say what has ended since the last call.
 
         A failure is told by the call after the one that finds it: only then it is settled whether
@@ -57,6 +68,7 @@ class Progress:
 
         Args:
             states: `waiting` or `running`, by the id of each cell for which that is so.
+            workers: who runs it, by the id of each running cell.
         """
         for cell in list(self.left.values()):
             result = self._result(cell)
@@ -68,6 +80,21 @@ class Progress:
         self._bar.update(
             self._task, completed=self.total - len(self.left), description=self._description(states)
         )
+        self._show_running({c: w for c, w in workers.items() if c in self.left})
+
+    def _show_running(self, workers: Mapping[str, str]) -> None:
+        for cell_id in self._running.keys() - workers.keys():
+            self._bar.remove_task(self._running.pop(cell_id))
+        for cell_id, worker in workers.items():
+            cell = self.left[cell_id]
+            if cell_id not in self._running:
+                self._running[cell_id] = self._bar.add_task("", total=cell.config.updates or None)
+            step, loss = position(cell, self.runs_dir)
+            self._bar.update(
+                self._running[cell_id],
+                completed=step,
+                description=f"{worker}: {title(cell)}{f', loss {loss}' if loss else ''}",
+            )
 
     def _tell_failures(self, cell: Cell, *, runs_again: bool) -> None:
         again = "runs again" if runs_again else "given up"
@@ -112,6 +139,54 @@ class Progress:
         except FileNotFoundError:
             return None
         return {"status": "pruned", **pruned} if cell.pruning else None
+
+
+def position(cell: Cell, runs_dir: Path) -> tuple[int, str]:
+    """The update that a running cell has come to, and its training loss, as it last said."""
+    try:
+        lines = (runs_dir / cell.id / "learning_curve.csv").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return 0, ""
+    last = list(csv.DictReader(lines))[-1:]
+    return (int(last[0]["step"]), last[0]["train_loss"]) if last else (0, "")
+
+
+def running(cell: Cell, *, runs_dir: Path, worker: str) -> str:
+    """What a worker does now, in a line."""
+    step, loss = position(cell, runs_dir)
+    at = f"update {step} of {cell.config.updates}, loss {loss}" if loss else "has just begun"
+    return f"running on {worker}: {title(cell)}: {at}"
+
+
+def at_work(cells: Sequence[Cell], runs_dir: Path, workers: Mapping[str, str]) -> list[str]:
+    """A line for each running cell; then the pace, as finished runs took, where it is known.
+
+    Args:
+        cells: of the study.
+        runs_dir: the folder of the runs.
+        workers: who runs it, by the id of each running cell.
+    """
+    files = {cell.id: runs_dir / cell.id / "result.json" for cell in cells}
+    left = {cell.id: cell for cell in cells if not files[cell.id].exists()}
+    lines = [
+        running(left[cell_id], runs_dir=runs_dir, worker=worker)
+        for cell_id, worker in workers.items()
+        if cell_id in left
+    ]
+    seconds = [_seconds(file) for cell_id, file in files.items() if cell_id not in left]
+    known = [taken for taken in seconds if taken is not None]
+    if lines and known:
+        per_cell = sum(known) / len(known) / len(lines)
+        lines.append(f"{3600 / per_cell:.0f} cells/h, {duration(per_cell * len(left))} left")
+    return lines
+
+
+def _seconds(file: Path) -> float | None:
+    """Seconds that a finished run took; None where its record cannot be read."""
+    try:
+        return float(json.loads(file.read_text(encoding="utf-8"))["seconds"]["total"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def title(cell: Cell) -> str:

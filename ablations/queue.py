@@ -239,6 +239,12 @@ class Queue:
         trials = self._trials(*UNFINISHED)
         return {t.user_attrs["cell"]: t.state.name.lower() for t in trials if t.user_attrs}
 
+    def workers(self) -> dict[str, str]:
+        """Who runs each running cell, as place and process, by the id of the cell."""
+        trials = (trial.user_attrs for trial in self._trials(TrialState.RUNNING))
+        known = {t["cell"]: t for t in trials if "worker" in t}
+        return {c: f"{t['place']} {t['worker'].split()[1]}".strip() for c, t in known.items()}
+
     def _trials(self, *states: TrialState) -> list[FrozenTrial]:
         """The trials in these states, in any where none is named, in the order of their numbers."""
         return self._study.get_trials(deepcopy=False, states=states or None)
