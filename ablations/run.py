@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities.memory import garbage_collection_cuda, is_oom_error
 
 from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions, Pruning
@@ -20,6 +19,7 @@ from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
 from ablations.devices import Devices, check_devices, check_shares, mixing_level
 from ablations.files import create_once, write_atomically
+from ablations.inspection import inspect_model
 from ablations.ledger import SCHEMA
 from ablations.loading import TrainingLoader
 from ablations.quiet import quieten
@@ -30,7 +30,7 @@ from ablations.team import run_together
 from ablations.weights import save_weights
 
 if TYPE_CHECKING:
-    from ablations.tracking import Tracker
+    from ablations.tracking import TrackedRun, Tracker
 
 log = logging.getLogger(__name__)
 
@@ -143,19 +143,23 @@ class _Cell:
         with warnings.catch_warnings():
             quieten()
             run = _Run(self, checkpoints, devices)
-            result = self._tracked(run)
-        if devices.is_first:
-            create_once(self.file.path.with_name("result.json"), json.dumps(result, indent=1))
+            self._tracked(run)
 
-    def _tracked(self, run: "_Run") -> dict[str, Any] | None:
-        result = logger = None
+    def _tracked(self, run: "_Run") -> None:
+        """Run to the result on the disk; only then is the tracker told of it."""
+        result = tracked = None
+        status = "failed"
         if self.tracker is not None and run.devices.is_first:
-            logger = self.tracker.start(self.config, self.identity, changes=self.changes)
+            tracked = self.tracker.start(self.config, self.identity, changes=self.changes)
         try:
-            result = run.finish(logger)
+            result = run.finish(tracked)
+            if result is not None:
+                create_once(run.folder / "result.json", json.dumps(result, indent=1))
         except (SystemExit, StoppedError) as error:  # SystemExit is what Lightning makes of Ctrl-C
+            status = "interrupted"
             raise KeyboardInterrupt from error
         except PrunedError as error:
+            status = "pruned"
             if run.devices.is_first:
                 create_once(run.folder / "pruned.json", json.dumps({"pruned": str(error)}))
             raise
@@ -164,9 +168,11 @@ class _Cell:
                 raise
             raise _TooLargeError(2 * run.parts) from error
         finally:
-            if logger is not None:
-                logger.finish(result)
-        return result
+            if tracked is not None and result is not None:
+                look = partial(inspect_model, run.module, run.part)
+                tracked.finish(result, run.folder, look)
+            elif tracked is not None:
+                tracked.abandon(status)
 
 
 class _Run:
@@ -201,12 +207,14 @@ class _Run:
         rows = loader.smallest_batch() - (self.devices.count > 1)
         return not self.trained and not mixing_level(self.config) and rows >= 2 * self.parts
 
-    def finish(self, logger: Logger | None) -> dict[str, Any] | None:
+    def finish(self, tracked: "TrackedRun | None") -> dict[str, Any] | None:
         """Train; evaluate unless diverged, and return the record, in the first process only."""
         steps = 0
+        if tracked is not None:
+            self.curve.report = tracked.log
         if not self.part.fit_without_training(self.module):
             with self.devices.together():
-                steps = self._train(self._trainer(logger))
+                steps = self._train(self._trainer())
         self.trained = True
         if not self.devices.is_first:
             return None
@@ -234,7 +242,7 @@ class _Run:
         )
         return trainer.global_step
 
-    def _trainer(self, logger: Logger | None) -> pl.Trainer:
+    def _trainer(self) -> pl.Trainer:
         optim, budget = self.config.optim, self.config.budget
         accumulate = optim.accumulate * self.parts
         callbacks: list[pl.Callback] = [self.divergence, self.curve, *self.early, self.checkpoints]
@@ -248,8 +256,7 @@ class _Run:
             # Lightning counts micro-batches here, over epochs.
             val_check_interval=budget.validate_every * accumulate,
             check_val_every_n_epoch=None,
-            log_every_n_steps=self.curve.every,
-            logger=logger if logger is not None else False,
+            logger=False,
             callbacks=callbacks,
             plugins=[self.checkpoints.file],
             enable_progress_bar=self.progress,
