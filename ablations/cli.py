@@ -191,6 +191,13 @@ COMMANDS = {
         configures=False,
         module="ablations.report_commands",
     ),
+    "wandb": Command(
+        "Send a study's results to W&B, or fetch results from there",
+        "push | pull STUDY [options]",
+        flags.wandb,
+        "wandb",
+        module="ablations.wandb_commands",
+    ),
     "axes": Command(
         "List every axis, its levels and the constraints",
         "",

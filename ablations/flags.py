@@ -87,6 +87,13 @@ def report(parser: argparse.ArgumentParser) -> None:
     _mixed_code_flag(parser)
 
 
+def wandb(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate wandb`."""
+    actions = ("push", "pull")
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
+    study(parser)
+
+
 def _config_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",

@@ -58,7 +58,7 @@ def inspect_run(identity: str, *, runs_dir: Path) -> Inspection:
 
 
 def inspect_model(module: Any, part: TaskRun) -> Inspection:
-    """Have a trained model read the first test example; without attention there is little to see."""
+    """Have a trained model read the first test example; some have no attention to see."""
     found = Inspection()
     module = module.cpu().eval()
     for stack, table in module_tables(module, part.config).items():

@@ -86,7 +86,8 @@ def run_cell(
         result_file.with_name("checkpoint.pt"),
         owner={"run": identity, "code": code_version(), "devices": count},
     )
-    if not result_file.exists():
+    there = result_file.exists()
+    if not there:
         check_devices(config, count=count)
         if count > 1:
             check_shares(make_task_run(config, cache_dir=cache_dir).data, count=count)
@@ -94,11 +95,22 @@ def run_cell(
         cell = _Cell(config, file, cache_dir, tracker, changes, progress, seconds, pruning)
         _run_in_memory(cell, count=count, stop=stop or Stop(), kept=kept)
     file.remove_checkpoint()
-    return json.loads(result_file.read_text(encoding="utf-8"))
+    result = json.loads(result_file.read_text(encoding="utf-8"))
+    if there and tracker is not None:
+        tracker.found(config, result, changes=changes)
+    return result
 
 
 class _TooLargeError(Exception):
     """The memory is too small; the argument says into how many parts batches are to be cut."""
+
+
+# What a tracker is told of a run that ended without a result.
+OUTCOMES: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "interrupted",
+    _TooLargeError: "interrupted",
+    PrunedError: "pruned",
+}
 
 
 def _run_in_memory(cell: "_Cell", *, count: int, stop: Stop, kept: Callable[[], None]) -> None:
@@ -147,19 +159,24 @@ class _Cell:
 
     def _tracked(self, run: "_Run") -> None:
         """Run to the result on the disk; only then is the tracker told of it."""
-        result = tracked = None
-        status = "failed"
+        tracked = None
         if self.tracker is not None and run.devices.is_first:
             tracked = self.tracker.start(self.config, self.identity, changes=self.changes)
         try:
+            result = self._recorded(run, tracked)
+        except BaseException as error:
+            if tracked is not None:
+                tracked.abandon(OUTCOMES.get(type(error), "failed"))
+            raise
+        if tracked is not None and result is not None:
+            tracked.finish(result, run.folder, partial(inspect_model, run.module, run.part))
+
+    def _recorded(self, run: "_Run", tracked: "TrackedRun | None") -> dict[str, Any] | None:
+        try:
             result = run.finish(tracked)
-            if result is not None:
-                create_once(run.folder / "result.json", json.dumps(result, indent=1))
         except (SystemExit, StoppedError) as error:  # SystemExit is what Lightning makes of Ctrl-C
-            status = "interrupted"
             raise KeyboardInterrupt from error
         except PrunedError as error:
-            status = "pruned"
             if run.devices.is_first:
                 create_once(run.folder / "pruned.json", json.dumps({"pruned": str(error)}))
             raise
@@ -167,12 +184,9 @@ class _Cell:
             if not is_oom_error(error) or not run.can_halve():
                 raise
             raise _TooLargeError(2 * run.parts) from error
-        finally:
-            if tracked is not None and result is not None:
-                look = partial(inspect_model, run.module, run.part)
-                tracked.finish(result, run.folder, look)
-            elif tracked is not None:
-                tracked.abandon(status)
+        if result is not None:
+            create_once(run.folder / "result.json", json.dumps(result, indent=1))
+        return result
 
 
 class _Run:

@@ -41,7 +41,7 @@ class Tracker:
         runs_dir: the folder of the runs; W&B writes below it.
         enabled: False starts nothing.
         group: the study's name.
-        offline: None leaves it to the key and to `WANDB_MODE`.
+        online: True for online or nothing; None leaves it to the key and to `WANDB_MODE`.
     """
 
     def __init__(
@@ -50,11 +50,12 @@ class Tracker:
         *,
         enabled: bool = True,
         group: str | None = None,
-        offline: bool | None = None,
+        online: bool | None = None,
     ) -> None:
         self.enabled = enabled and os.environ.get("WANDB_MODE") != "disabled"
         self.runs_dir, self.group = runs_dir, group
-        self.offline = is_offline() if offline is None else offline
+        self.offline = is_offline() and not online
+        self.fallback = not online
 
     def start(
         self, config: RunConfig, identity: str, *, changes: Mapping[str, Any] | None = None
@@ -67,9 +68,9 @@ class Tracker:
             changes: what differs from the baseline; it names and tags the run.
         """
         problem: Exception | None = None
-        for offline in (True,) if self.offline else (False, True):
-            if not self.enabled:
-                break
+        for offline in (False, True):
+            if not self.enabled or offline < self.offline or offline > self.fallback:
+                continue
             try:
                 run = self._init(config, identity, changes, offline=offline)
             except Exception as error:
@@ -84,6 +85,17 @@ class Tracker:
             self.enabled = False
             warn("W&B is off, the run goes on without it", problem)
         return None
+
+    def found(
+        self,
+        config: RunConfig,
+        result: Mapping[str, Any],
+        *,
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A run was there already: a W&B sweep that asked for it is given it as its own run."""
+        if in_sweep():
+            self.show(config, result, changes=changes)
 
     def show(
         self,
@@ -123,11 +135,9 @@ class Tracker:
         offline: bool,
     ) -> Any:
         self.runs_dir.mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("WANDB_SILENT", "true")  # the setting of that name comes too late
         # Tables of offline runs wait here for their upload: beside the runs, not at home.
         os.environ.setdefault("WANDB_DATA_DIR", str((self.runs_dir / ".cache").resolve()))
-        import wandb
-
+        wandb = quiet_wandb()
         # Inside a W&B sweep the agent names project and run.
         own = not in_sweep()
         run = wandb.init(
@@ -238,6 +248,14 @@ def is_offline() -> bool:
     if "WANDB_MODE" in os.environ:
         return os.environ["WANDB_MODE"] != "online"
     return not os.environ.get("WANDB_API_KEY")
+
+
+def quiet_wandb() -> Any:
+    """The package, told before its first use to print nothing of its own."""
+    os.environ.setdefault("WANDB_SILENT", "true")
+    import wandb
+
+    return wandb
 
 
 def in_sweep() -> bool:

@@ -4,12 +4,10 @@ import logging
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import wandb
 
 from ablations import tracking
 from ablations.config import nested
@@ -19,20 +17,6 @@ from tests.ablations.tiny import tiny
 from tests.ablations.wandb_server import WandbServer
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WandbServer]:
-    """The stand-in, and an environment that leads to it."""
-    with WandbServer() as server:
-        for name in ("WANDB_MODE", "WANDB_PROJECT", "WANDB_ENTITY"):
-            monkeypatch.delenv(name, raising=False)
-        for name, value in {**server.environment, "WANDB_DATA_DIR": str(tmp_path)}.items():
-            monkeypatch.setenv(name, value)
-        wandb.teardown()  # it keeps the environment of its first run
-        yield server
-        tracking._tear_down()
-    assert server.unknown == []
 
 
 def run(tracker: Tracker, **changes: Any) -> dict[str, Any]:

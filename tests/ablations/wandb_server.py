@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import itertools
 import json
 import re
 import threading
@@ -10,6 +11,8 @@ import urllib.parse
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import yaml
 
 KEY = "a" * 40
 PROJECT = {"id": "p", "name": "ablations", "entity": {"id": "e", "name": "me"}}
@@ -77,6 +80,9 @@ class WandbServer:
         teams = {"edges": [{"node": {"name": "me"}}]}
         return {"viewer": {"id": "u", "entity": "me", "username": "me", "teams": teams}}
 
+    def do_getdefaultentity(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"viewer": {"id": "u", "entity": "me"}}
+
     def do_serverfeaturesquery(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"serverInfo": {"features": []}}
 
@@ -128,6 +134,67 @@ class WandbServer:
         bucket |= {"project": PROJECT, "historyLineCount": len(run["history"])}
         return {"upsertBucket": {"bucket": bucket, "inserted": new}}
 
+    def do_upsertsweep(self, asked: dict[str, Any]) -> dict[str, Any]:
+        content = yaml.safe_load(asked["config"])
+        grid = content["parameters"]
+        levels = [part.get("values", [part.get("value")]) for part in grid.values()]
+        cells = [dict(zip(grid, values, strict=True)) for values in itertools.product(*levels)]
+        self.sweeps["sweep1"] = {"config": asked["config"], "program": content["program"]}
+        self.sweeps["sweep1"] |= {"waiting": cells, "handed_out": []}
+        sweep = {"name": "sweep1", "project": PROJECT}
+        return {"upsertSweep": {"sweep": sweep, "configValidationWarnings": []}}
+
+    def do_sweepwithruns(self, asked: dict[str, Any]) -> dict[str, Any]:
+        config = self.sweeps[asked["sweep"]]["config"]
+        sweep = {"id": "s", "name": asked["sweep"], "method": "grid", "state": "RUNNING"}
+        return {"project": {"sweep": {**sweep, "config": config, "runs": {"edges": []}}}}
+
+    def do_createagent(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"createAgent": {"agent": {"id": "agent"}}}
+
+    def do_heartbeat(self, asked: dict[str, Any]) -> dict[str, Any]:
+        sweep, commands = self.sweeps["sweep1"], []
+        if not json.loads(asked["runState"]):
+            commands = [{"type": "exit"}]
+            if sweep["waiting"]:
+                run = f"run{len(sweep['handed_out'])}"
+                sweep["handed_out"].append(run)
+                values = sweep["waiting"].pop(0)
+                commands = [{"type": "run", "run_id": run, "program": sweep["program"]}]
+                commands[0]["args"] = {name: {"value": value} for name, value in values.items()}
+        answer = {"agent": {"id": "agent"}, "commands": json.dumps(commands)}
+        return {"agentHeartbeat": answer}
+
+    def do_runs(self, _: dict[str, Any]) -> dict[str, Any]:
+        edges = [{"node": self._node(name), "cursor": name} for name in self.runs]
+        page = {"endCursor": None, "hasNextPage": False}
+        found = {"internalId": "1", "runCount": len(edges), "readOnly": False}
+        return {"project": {**found, "runs": {"edges": edges, "pageInfo": page}}}
+
+    def do_runfiles(self, asked: dict[str, Any]) -> dict[str, Any]:
+        names = asked.get("fileNames") or []
+        files = [
+            {"node": {"id": n, "name": n, "url": f"{self.url}/upload/{asked['name']}/{n}"}}
+            for n in names
+            if n in self.runs[asked["name"]]["files"]
+        ]
+        for file in files:
+            size = len(self.runs[asked["name"]]["files"][file["node"]["name"]])
+            file["node"] |= {"sizeBytes": size, "mimetype": "", "updatedAt": "", "md5": ""}
+        page = {"endCursor": None, "hasNextPage": False}
+        run = {"fileCount": len(files), "files": {"edges": files, "pageInfo": page}}
+        return {"project": {"internalId": "1", "run": run}}
+
+    def _node(self, name: str) -> dict[str, Any]:
+        run = self.runs[name]
+        node = {"id": name, "name": name, "state": run["state"], "tags": run.get("tags", [])}
+        node |= {"displayName": run.get("displayName"), "group": run.get("groupName")}
+        node |= {"jobType": run.get("jobType"), "projectId": "1", "sweepName": run.get("sweep")}
+        node |= {"config": json.dumps(run["config"]), "systemMetrics": "{}", "readOnly": False}
+        node |= {"summaryMetrics": json.dumps(run["summary"]), "user": {"name": "me"}}
+        node |= {"createdAt": "2026-01-01T00:00:00", "heartbeatAt": "2026-01-01T00:00:00"}
+        return node | {"historyKeys": {}, "commit": None, "description": "", "notes": ""}
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -164,6 +231,15 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send({"exitcode": None, "limits": {}})
             else:
                 self._send({})
+
+    def do_GET(self) -> None:
+        _, _, run, name = urllib.parse.unquote(self.path).split("/", 3)
+        with self.to.lock:
+            content = self.to.runs[run]["files"][name]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     def do_PUT(self) -> None:
         _, _, run, name = urllib.parse.unquote(self.path).split("/", 3)
