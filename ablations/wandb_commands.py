@@ -3,14 +3,22 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ablations.arguments import planned
+from ablations.analysis_commands import put, results, study_view
+from ablations.arguments import planned, same_command
 from ablations.ledger import read_record
 from ablations.plan import Plan
+
+if TYPE_CHECKING:
+    from wandb_workspaces.reports.v2 import Report
+    from wandb_workspaces.workspaces import Workspace
 
 
 def wandb(arguments: Namespace) -> int:
     """Do what is asked; 1 when something could not be sent or fetched."""
+    if arguments.dry_run is not None and arguments.action in ("push", "pull"):
+        raise ValueError(f"--dry-run: {arguments.action} writes no JSON; leave it out")
     return ACTIONS[arguments.action](planned(arguments), arguments)
 
 
@@ -66,6 +74,35 @@ def _pull(cells: Plan, arguments: Namespace) -> int:
     return 1 if problems else 0
 
 
+def _dashboard(cells: Plan, arguments: Namespace) -> int:
+    """Save the study's workspace or report at W&B, or write what would be saved."""
+    from ablations.wandb_server import account
+    from analysis.dashboards import as_json, study_report, study_workspace
+    from analysis.splits import compare_splits
+    from analysis.tables import study_table
+
+    frame = results(cells, arguments.runs, command=same_command("sweep", arguments))
+    view = study_view(cells, command=same_command("sweep", arguments))
+    table = study_table(*compare_splits(frame, view))
+    entity, project = ("", "") if arguments.dry_run is not None else account()
+    built: Workspace | Report
+    if arguments.action == "workspace":
+        built = study_workspace(view, table, entity=entity, project=project)
+    else:
+        about = cells.study.description
+        built = study_report(view, table, frame, description=about, entity=entity, project=project)
+    if arguments.dry_run is not None:
+        put(as_json(built), arguments.dry_run)
+        print(f"{arguments.action}: {arguments.dry_run}")
+        return 0
+    try:
+        built.save()
+    except Exception as error:
+        raise ValueError(f"W&B did not save it: {' '.join(str(error).split())}") from None
+    print(f"{arguments.action}: {built.url}")
+    return 0
+
+
 def broken_logs(runs_dir: Path, identities: list[str]) -> list[Path]:
     """The offline logs of these runs that hold no record: on them `wandb sync` gives up."""
     files = (
@@ -77,4 +114,4 @@ def broken_logs(runs_dir: Path, identities: list[str]) -> list[Path]:
 
 
 HEADER = 7  # bytes of a log without a record
-ACTIONS = {"push": _push, "pull": _pull}
+ACTIONS = {"push": _push, "pull": _pull, "workspace": _dashboard, "report": _dashboard}

@@ -38,6 +38,19 @@ def find_runs(identities: Iterable[str]) -> Iterator[tuple[str, Any]]:
             yield identity, run
 
 
+def account() -> tuple[str, str]:
+    """Whose project runs go to, and the project.
+
+    Raises:
+        ValueError: there is no key, or the server does not know it.
+    """
+    try:
+        entity = os.environ.get("WANDB_ENTITY") or quiet_wandb().Api().default_entity
+    except Exception as error:
+        raise ValueError(f"W&B: {' '.join(str(error).split())}; is WANDB_API_KEY set?") from None
+    return str(entity), project()
+
+
 def is_whole(run: Any) -> bool:
     """Whether the server has all of a run: a killed one has no status."""
     return run.summary.get("status") in STATUSES

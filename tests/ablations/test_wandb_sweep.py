@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ablations import cli
+from ablations.config import flatten
 from ablations.ledger import load
 from ablations.plan import make_plan
 from ablations.queue import Queue
+from ablations.run import run_cell
 from ablations.study import load_study
 from ablations.worker import queue_file, work
 from tests.ablations.tiny import TINY
@@ -45,6 +48,9 @@ def start(*words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([WANDB, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
+@pytest.mark.skipif(
+    "ABLATIONS_CHAOS" not in os.environ, reason="takes minutes; ABLATIONS_CHAOS=1 runs it"
+)
 def test_a_sweep_begun_by_an_agent_is_ended_by_the_local_queue(
     grid: Path, server: WandbServer
 ) -> None:
@@ -82,3 +88,19 @@ def test_a_sweep_begun_by_an_agent_is_ended_by_the_local_queue(
     )
     assert [row["step"] for row in found["history"] if "train/loss" in row] == [*range(1, 11)]
     assert {file: file.stat().st_mtime_ns for file in runs.glob("*/result.json")} == times
+
+
+def test_a_cell_that_is_done_is_given_to_the_sweep_that_asks_for_it(
+    grid: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = make_plan(load_study(str(grid))).cells[0]
+    run_cell(cell.config, runs_dir=Path("runs"), cache_dir=Path("runs/.cache"))
+    monkeypatch.setenv("WANDB_SWEEP_ID", "sweep1")
+    monkeypatch.setenv("WANDB_RUN_ID", "run0")
+    Path("cell.json").write_text(json.dumps(flatten(cell.config)))
+    assert cli.main(["run", "--config", "cell.json"]) == 0
+    [(name, found)] = server.runs.items()
+    assert (name, found["sweep"]) == ("run0", "sweep1")
+    assert found["config"]["run"]["value"] == cell.id
+    assert found["summary"]["status"] == "finished"
+    assert [row["step"] for row in found["history"] if "train/loss" in row] == [*range(1, 11)]
