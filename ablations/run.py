@@ -20,10 +20,9 @@ from ablations.cost import CountFlops, PeakMemory
 from ablations.devices import Devices, check_devices, check_shares, mixing_level
 from ablations.files import create_once, write_atomically
 from ablations.inspection import inspect_model
-from ablations.ledger import SCHEMA
 from ablations.loading import TrainingLoader
 from ablations.quiet import quieten
-from ablations.record import circumstances, code_version, now
+from ablations.record import code_version, record
 from ablations.stopping import PrunedError, Stop
 from ablations.task_runs.registry import make_task_run
 from ablations.team import run_together
@@ -243,7 +242,7 @@ class _Run:
             )
             self._evaluate()
         evaluated = time.perf_counter() - evaluation_started
-        return self._record(steps, evaluated + self.curve.validation_seconds)
+        return record(self, steps=steps, evaluated=evaluated + self.curve.validation_seconds)
 
     def _train(self, trainer: pl.Trainer) -> int:
         """Train to the end, from the checkpoint where there is one, and return the updates."""
@@ -286,35 +285,3 @@ class _Run:
             enable_progress_bar=False,
         )
         self.metrics += self.part.evaluate(trainer, self.module, self.folder)
-
-    def _record(self, steps: int, evaluated: float) -> dict[str, Any]:
-        n_targets, trained = int(self.curve.n_targets), self.curve.seconds
-        return {
-            "schema": SCHEMA,
-            "id": self.identity,
-            "status": "finished" if self.divergence.step is None else "diverged",
-            "diverged_at_step": self.divergence.step,
-            "config": nested(self.config),
-            "data_fingerprint": self.config.task.value.fingerprint(self.config.data),
-            "tokenizer_hash": self.part.tokenizer_hash,
-            "data_report": self.part.data.report,
-            "metrics": self.metrics,
-            "undefined": list(self.part.undefined),
-            "parameters": sum(p.numel() for p in self.module.parameters() if p.requires_grad),
-            "flops_per_target": self.flops.per_target,
-            "peak_memory_bytes": self.memory.bytes(),
-            "steps": steps,
-            "target_tokens": n_targets,
-            "seconds": {
-                "train": trained,
-                "evaluate": evaluated,
-                "total": self.checkpoints.seconds_so_far(),
-            },
-            "tokens_per_second": n_targets / trained if trained else 0.0,
-            "resumed": self.checkpoints.resumed,
-            "batch_parts": self.parts,
-            "devices": self.devices.count,
-            **circumstances(self.config),
-            "started": self.checkpoints.started,
-            "ended": now(),
-        }

@@ -75,7 +75,7 @@ class Tracker:
                 run = self._init(config, identity, changes, offline=offline)
             except Exception as error:
                 problem = problem or error
-                _tear_down()
+                tear_down()
                 continue
             self.offline = offline
             if problem is not None:
@@ -124,7 +124,7 @@ class Tracker:
         else:
             self.offline = True
             warn("W&B failed, later runs are logged offline", error)
-        _tear_down()
+        tear_down()
 
     def _init(
         self,
@@ -273,7 +273,7 @@ def warn(what: str, error: Exception) -> None:
     log.warning("%s: %s", what, " ".join(str(error).split()) or type(error).__name__)
 
 
-def _tear_down() -> None:
+def tear_down() -> None:
     """End W&B's own process, which may have died, so that the next run gets a new one."""
     with contextlib.suppress(Exception):
         import wandb

@@ -82,7 +82,7 @@ def study_report(
     """
     from wandb_workspaces.reports import v2 as reports
 
-    from analysis.tables import render
+    from analysis.rendering import render
 
     runs = reports.Runset(entity=entity, project=project, name=study.name, filters=_filters(study))
     grids = {

@@ -31,7 +31,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WandbSer
             monkeypatch.delenv(name, raising=False)
         for name, value in {**server.environment, "WANDB_DATA_DIR": str(tmp_path)}.items():
             monkeypatch.setenv(name, value)
-        tracking._tear_down()  # it keeps the environment of its first run
+        tracking.tear_down()  # it keeps the environment of its first run
         yield server
-        tracking._tear_down()
+        tracking.tear_down()
     assert server.unknown == []
