@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from torch import nn
 
 from ablations.attention_examples import Choice, Example, read_example
 from ablations.finished import FinishedRun
+from ablations.task_runs.base import TaskRun
 from lightning_modules.attention_maps import AttentionMap, attention_maps, map_statistics
 from lightning_modules.layers import Attention
 from lightning_modules.supervised import TokenModule
@@ -48,13 +51,12 @@ def attend(
         ValueError: a model without attention, data that are not those of the run, or an example
             that is not there.
     """
-    if not any(isinstance(part, Attention) for part in run.module.modules()):
+    if not has_attention(run.module):
         model = getattr(run.config.variant, "model", None)
         why = f"variant.model {model}" if model is not None else "no layers"
         raise ValueError(f"run {run.id} has no attention to draw: {why}; choose another run")
     part = run.read_data(cache_dir=cache_dir, path=data_path)
-    example = read_example(part, run.module, choice)
-    maps = attention_maps(run.module, lambda: _read(run, example), row=example.row)
+    example, maps = example_maps(part, run.module, choice)
     return Attended(
         title=f"{run.id}: {example.title}",
         unit=example.unit,
@@ -63,8 +65,24 @@ def attend(
     )
 
 
-def _read(run: FinishedRun, example: Example) -> object:
-    module = run.module
+def has_attention(module: nn.Module) -> bool:
+    """Whether some layer attends."""
+    return any(isinstance(part, Attention) for part in module.modules())
+
+
+def example_maps(
+    part: TaskRun, module: nn.Module, choice: Choice
+) -> tuple[Example, list[AttentionMap]]:
+    """An example, and what every layer of a module, in evaluation mode, attends to in it.
+
+    Raises:
+        ValueError: an example that is not there.
+    """
+    example = read_example(part, module, choice)
+    return example, attention_maps(module, lambda: _read(module, example), row=example.row)
+
+
+def _read(module: Any, example: Example) -> object:
     if isinstance(module, TokenModule):
         return module.states_and_targets(example.batch)
     return module.predict_step(example.batch, 0)

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,8 @@ class LearningCurve(Callback):
         max_steps: updates of the run; the curve gets about 200 rows.
 
     Attributes:
+        report: gets a row's `train/loss` and `lr`, and all that a validation measured, with the
+            step; after a restart once more from the beginning.
         n_targets: targets that this process learned from so far, on any device; after training,
             those of all processes.
         seconds: seconds of training up to the last row, without validation.
@@ -95,6 +97,8 @@ class LearningCurve(Callback):
         self.path = path
         self.every = max(1, max_steps // CURVE_ROWS)
         self.rows: list[dict[str, Any]] = []
+        self.report: Callable[[dict[str, float], int], None] = lambda metrics, step: None
+        self.reported: list[tuple[dict[str, float], int]] = []
         self.losses: list[Tensor] = []  # left where they are: reading one would hold up a GPU
         self.lr = 0.0
         self.n_targets: Any = 0
@@ -108,6 +112,8 @@ class LearningCurve(Callback):
         """Start the clock, or go on where it stood."""
         self._started = time.perf_counter() - self.seconds - self.validation_seconds
         self.losses = [loss.to(pl_module.device) for loss in self.losses]
+        for metrics, step in self.reported:
+            self.report(metrics, step)
 
     def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
         """Note the rate of the coming update: afterwards the schedule has moved on."""
@@ -134,7 +140,13 @@ class LearningCurve(Callback):
         self.validation_seconds += time.perf_counter() - self._validation_started
         if trainer.global_step > self._last_step():
             self._add_row(trainer)
-        self.rows[-1]["validation_loss"] = float(trainer.callback_metrics["validation/loss"])
+        measured = {
+            name: float(value)
+            for name, value in trainer.callback_metrics.items()
+            if name.startswith("validation/")
+        }
+        self.rows[-1]["validation_loss"] = measured["validation/loss"]
+        self._report(measured, trainer.global_step)
         self._save(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -150,6 +162,7 @@ class LearningCurve(Callback):
         self._read_clock()
         return {
             "rows": [dict(row) for row in self.rows],
+            "reported": list(self.reported),
             "losses": list(self.losses),
             "n_targets": total(self.n_targets),
             "seconds": self.seconds,
@@ -178,6 +191,10 @@ class LearningCurve(Callback):
     def _read_clock(self) -> None:
         self.seconds = time.perf_counter() - self._started - self.validation_seconds
 
+    def _report(self, metrics: dict[str, float], step: int) -> None:
+        self.reported.append((metrics, step))
+        self.report(metrics, step)
+
     def _add_row(self, trainer: Trainer) -> None:
         self._read_clock()
         mean = float(torch.stack(self.losses).mean()) if self.losses else math.nan
@@ -191,6 +208,8 @@ class LearningCurve(Callback):
                 "seconds": f"{self.seconds:.3f}",
             }
         )
+        values = {"train/loss": float(f"{mean:.6g}"), "lr": float(f"{self.lr:.6g}")}
+        self._report(values, trainer.global_step)
 
 
 class Pruning(Callback):

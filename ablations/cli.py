@@ -191,6 +191,20 @@ COMMANDS = {
         configures=False,
         module="ablations.report_commands",
     ),
+    "dashboard": Command(
+        "Open what there is of a study: offline W&B runs, its HTML page, or its queue",
+        STUDY_USAGE,
+        flags.dashboard,
+        "dashboard",
+        module="ablations.dashboard_commands",
+    ),
+    "wandb": Command(
+        "Send a study's results to W&B, fetch results from there, or make its dashboards there",
+        "push | pull | workspace | report STUDY [options]",
+        flags.wandb,
+        "wandb",
+        module="ablations.wandb_commands",
+    ),
     "axes": Command(
         "List every axis, its levels and the constraints",
         "",

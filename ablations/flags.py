@@ -87,6 +87,30 @@ def report(parser: argparse.ArgumentParser) -> None:
     _mixed_code_flag(parser)
 
 
+def dashboard(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate dashboard`."""
+    study(parser)
+    parser.add_argument(
+        "--show",
+        choices=("runs", "report", "queue"),
+        help="offline W&B runs in the terminal, the HTML page, or the queue (the first there is)",
+    )
+    parser.add_argument("--port", type=_count, default=8080, help="of the queue's page (8080)")
+
+
+def wandb(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `ablate wandb`."""
+    actions = ("push", "pull", "workspace", "report")
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
+    study(parser)
+    parser.add_argument(
+        "--dry-run",
+        type=Path,
+        metavar="FILE",
+        help="write the workspace or the report as JSON instead; needs no key",
+    )
+
+
 def _config_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 import torch
+from torch import nn
 
 from ablations.config import RunConfig
 from ablations.finished import FinishedRun
@@ -50,16 +51,26 @@ def run_tables(run: FinishedRun) -> PositionFrames:
     Raises:
         ValueError: the run has no position scheme, or one without a table.
     """
-    schemes = {
-        name.split(".")[-2]: part
-        for name, part in run.module.named_modules()
-        if isinstance(part, PositionScheme)
-    }
+    schemes = _schemes(run.module)
     if not schemes:
         model = getattr(run.config.variant, "model", None)
         raise ValueError(f"run {run.id} has no positions: variant.model {model}")
     title = f"{run.id}: design.position {run.config.design.position}"
     return _frames(schemes, run.config, title=title)
+
+
+def module_tables(module: nn.Module, config: RunConfig) -> dict[str, PositionTable]:
+    """The tables of a module's stacks, by stack; those without one are left out."""
+    found = {name: _table(part, config, stack=name) for name, part in _schemes(module).items()}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _schemes(module: nn.Module) -> dict[str, PositionScheme]:
+    return {
+        name.split(".")[-2]: part
+        for name, part in module.named_modules()
+        if isinstance(part, PositionScheme)
+    }
 
 
 def _frames(

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from ablations.config import RunConfig, flatten
+from ablations.config import RunConfig, flatten, nested
+from ablations.ledger import SCHEMA
 from ablations.source import ROOMS, source_version
 
 PACKAGES = (
@@ -25,6 +26,46 @@ PACKAGES = (
     "sacremoses",
     "numpy",
 )
+
+
+def record(run: Any, *, steps: int, evaluated: float) -> dict[str, Any]:
+    """The content of `result.json`.
+
+    Args:
+        run: the parts of the run, an `ablations.run._Run`.
+        steps: updates that were made.
+        evaluated: seconds of all that was measured.
+    """
+    n_targets, trained = int(run.curve.n_targets), run.curve.seconds
+    return {
+        "schema": SCHEMA,
+        "id": run.identity,
+        "status": "finished" if run.divergence.step is None else "diverged",
+        "diverged_at_step": run.divergence.step,
+        "config": nested(run.config),
+        "data_fingerprint": run.config.task.value.fingerprint(run.config.data),
+        "tokenizer_hash": run.part.tokenizer_hash,
+        "data_report": run.part.data.report,
+        "metrics": run.metrics,
+        "undefined": list(run.part.undefined),
+        "parameters": sum(p.numel() for p in run.module.parameters() if p.requires_grad),
+        "flops_per_target": run.flops.per_target,
+        "peak_memory_bytes": run.memory.bytes(),
+        "steps": steps,
+        "target_tokens": n_targets,
+        "seconds": {
+            "train": trained,
+            "evaluate": evaluated,
+            "total": run.checkpoints.seconds_so_far(),
+        },
+        "tokens_per_second": n_targets / trained if trained else 0.0,
+        "resumed": run.checkpoints.resumed,
+        "batch_parts": run.parts,
+        "devices": run.devices.count,
+        **circumstances(run.config),
+        "started": run.checkpoints.started,
+        "ended": now(),
+    }
 
 
 def circumstances(config: RunConfig) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities.memory import garbage_collection_cuda, is_oom_error
 
 from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions, Pruning
@@ -20,17 +19,17 @@ from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
 from ablations.devices import Devices, check_devices, check_shares, mixing_level
 from ablations.files import create_once, write_atomically
-from ablations.ledger import SCHEMA
+from ablations.inspection import inspect_model
 from ablations.loading import TrainingLoader
 from ablations.quiet import quieten
-from ablations.record import circumstances, code_version, now
+from ablations.record import code_version, record
 from ablations.stopping import PrunedError, Stop
 from ablations.task_runs.registry import make_task_run
 from ablations.team import run_together
 from ablations.weights import save_weights
 
 if TYPE_CHECKING:
-    from ablations.tracking import Tracker
+    from ablations.tracking import TrackedRun, Tracker
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +85,8 @@ def run_cell(
         result_file.with_name("checkpoint.pt"),
         owner={"run": identity, "code": code_version(), "devices": count},
     )
-    if not result_file.exists():
+    there = result_file.exists()
+    if not there:
         check_devices(config, count=count)
         if count > 1:
             check_shares(make_task_run(config, cache_dir=cache_dir).data, count=count)
@@ -94,11 +94,22 @@ def run_cell(
         cell = _Cell(config, file, cache_dir, tracker, changes, progress, seconds, pruning)
         _run_in_memory(cell, count=count, stop=stop or Stop(), kept=kept)
     file.remove_checkpoint()
-    return json.loads(result_file.read_text(encoding="utf-8"))
+    result = json.loads(result_file.read_text(encoding="utf-8"))
+    if there and tracker is not None:
+        tracker.found(config, result, changes=changes)
+    return result
 
 
 class _TooLargeError(Exception):
     """The memory is too small; the argument says into how many parts batches are to be cut."""
+
+
+# What a tracker is told of a run that ended without a result.
+OUTCOMES: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "interrupted",
+    _TooLargeError: "interrupted",
+    PrunedError: "pruned",
+}
 
 
 def _run_in_memory(cell: "_Cell", *, count: int, stop: Stop, kept: Callable[[], None]) -> None:
@@ -143,16 +154,25 @@ class _Cell:
         with warnings.catch_warnings():
             quieten()
             run = _Run(self, checkpoints, devices)
-            result = self._tracked(run)
-        if devices.is_first:
-            create_once(self.file.path.with_name("result.json"), json.dumps(result, indent=1))
+            self._tracked(run)
 
-    def _tracked(self, run: "_Run") -> dict[str, Any] | None:
-        result = logger = None
+    def _tracked(self, run: "_Run") -> None:
+        """Run to the result on the disk; only then is the tracker told of it."""
+        tracked = None
         if self.tracker is not None and run.devices.is_first:
-            logger = self.tracker.start(self.config, self.identity, changes=self.changes)
+            tracked = self.tracker.start(self.config, self.identity, changes=self.changes)
         try:
-            result = run.finish(logger)
+            result = self._recorded(run, tracked)
+        except BaseException as error:
+            if tracked is not None:
+                tracked.abandon(OUTCOMES.get(type(error), "failed"))
+            raise
+        if tracked is not None and result is not None:
+            tracked.finish(result, run.folder, partial(inspect_model, run.module, run.part))
+
+    def _recorded(self, run: "_Run", tracked: "TrackedRun | None") -> dict[str, Any] | None:
+        try:
+            result = run.finish(tracked)
         except (SystemExit, StoppedError) as error:  # SystemExit is what Lightning makes of Ctrl-C
             raise KeyboardInterrupt from error
         except PrunedError as error:
@@ -163,9 +183,8 @@ class _Cell:
             if not is_oom_error(error) or not run.can_halve():
                 raise
             raise _TooLargeError(2 * run.parts) from error
-        finally:
-            if logger is not None:
-                logger.finish(result)
+        if result is not None:
+            create_once(run.folder / "result.json", json.dumps(result, indent=1))
         return result
 
 
@@ -201,12 +220,14 @@ class _Run:
         rows = loader.smallest_batch() - (self.devices.count > 1)
         return not self.trained and not mixing_level(self.config) and rows >= 2 * self.parts
 
-    def finish(self, logger: Logger | None) -> dict[str, Any] | None:
+    def finish(self, tracked: "TrackedRun | None") -> dict[str, Any] | None:
         """Train; evaluate unless diverged, and return the record, in the first process only."""
         steps = 0
+        if tracked is not None:
+            self.curve.report = tracked.log
         if not self.part.fit_without_training(self.module):
             with self.devices.together():
-                steps = self._train(self._trainer(logger))
+                steps = self._train(self._trainer())
         self.trained = True
         if not self.devices.is_first:
             return None
@@ -221,7 +242,7 @@ class _Run:
             )
             self._evaluate()
         evaluated = time.perf_counter() - evaluation_started
-        return self._record(steps, evaluated + self.curve.validation_seconds)
+        return record(self, steps=steps, evaluated=evaluated + self.curve.validation_seconds)
 
     def _train(self, trainer: pl.Trainer) -> int:
         """Train to the end, from the checkpoint where there is one, and return the updates."""
@@ -234,7 +255,7 @@ class _Run:
         )
         return trainer.global_step
 
-    def _trainer(self, logger: Logger | None) -> pl.Trainer:
+    def _trainer(self) -> pl.Trainer:
         optim, budget = self.config.optim, self.config.budget
         accumulate = optim.accumulate * self.parts
         callbacks: list[pl.Callback] = [self.divergence, self.curve, *self.early, self.checkpoints]
@@ -248,8 +269,7 @@ class _Run:
             # Lightning counts micro-batches here, over epochs.
             val_check_interval=budget.validate_every * accumulate,
             check_val_every_n_epoch=None,
-            log_every_n_steps=self.curve.every,
-            logger=logger if logger is not None else False,
+            logger=False,
             callbacks=callbacks,
             plugins=[self.checkpoints.file],
             enable_progress_bar=self.progress,
@@ -265,35 +285,3 @@ class _Run:
             enable_progress_bar=False,
         )
         self.metrics += self.part.evaluate(trainer, self.module, self.folder)
-
-    def _record(self, steps: int, evaluated: float) -> dict[str, Any]:
-        n_targets, trained = int(self.curve.n_targets), self.curve.seconds
-        return {
-            "schema": SCHEMA,
-            "id": self.identity,
-            "status": "finished" if self.divergence.step is None else "diverged",
-            "diverged_at_step": self.divergence.step,
-            "config": nested(self.config),
-            "data_fingerprint": self.config.task.value.fingerprint(self.config.data),
-            "tokenizer_hash": self.part.tokenizer_hash,
-            "data_report": self.part.data.report,
-            "metrics": self.metrics,
-            "undefined": list(self.part.undefined),
-            "parameters": sum(p.numel() for p in self.module.parameters() if p.requires_grad),
-            "flops_per_target": self.flops.per_target,
-            "peak_memory_bytes": self.memory.bytes(),
-            "steps": steps,
-            "target_tokens": n_targets,
-            "seconds": {
-                "train": trained,
-                "evaluate": evaluated,
-                "total": self.checkpoints.seconds_so_far(),
-            },
-            "tokens_per_second": n_targets / trained if trained else 0.0,
-            "resumed": self.checkpoints.resumed,
-            "batch_parts": self.parts,
-            "devices": self.devices.count,
-            **circumstances(self.config),
-            "started": self.checkpoints.started,
-            "ended": now(),
-        }

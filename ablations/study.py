@@ -21,7 +21,10 @@ STUDY_KEYS = (
     *("name", "description", "base", "design", "axes", "seeds", "metric", "split", "reported"),
     "search",
 )
-GRID_KEYS = ("name", "description", "method", "parameters", "metric", "program", "command")
+GRID_KEYS = (
+    *("name", "description", "method", "parameters", "metric"),
+    *("program", "command", "project", "entity"),  # for W&B alone
+)
 
 
 class Arrangement(StrEnum):

@@ -25,6 +25,8 @@ MAY_IMPORT = {
     "ablations/bootstrap_commands.py": ROOMS,
     "ablations/claim_commands.py": ROOMS,
     "ablations/report_commands.py": ROOMS,
+    "ablations/wandb_commands.py": ROOMS,
+    "ablations/dashboard_commands.py": ROOMS,
 }
 HARNESS_LIBRARIES = ("wandb", "optuna", "jsonargparse", "datasets")
 # design.py holds the constraints between levels, not forward code.

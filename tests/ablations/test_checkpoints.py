@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from pytorch_lightning.loggers import Logger
 
 from ablations import callbacks
 from ablations import run as run_module
@@ -253,26 +252,22 @@ def test_kill_9_costs_nothing_but_time(tmp_path: Path, watched: Callable[..., Se
     assert list(tmp_path.glob("killed/*/.checkpoint*")) == []
 
 
-class Recorder(Logger):
+class Recorder:
     """Keeps what is logged, and is its own tracker."""
 
-    name, version = "recorder", "0"
-
     def __init__(self) -> None:
-        super().__init__()
         self.logged: dict[tuple[Any, ...], dict[str, float]] = {}
 
     def start(self, *_: Any, **__: Any) -> "Recorder":
         return self
 
-    def log_hyperparams(self, *_: Any, **__: Any) -> None:
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        self.logged[step, *metrics] = metrics  # what was logged before the kill comes again
+
+    def finish(self, *_: Any) -> None:
         """Nothing."""
 
-    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        assert step is not None
-        self.logged[step, *metrics] = metrics  # what was logged after the checkpoint comes again
-
-    def finish(self, _: Any) -> None:
+    def abandon(self, status: str) -> None:
         """Nothing."""
 
 

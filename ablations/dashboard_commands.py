@@ -1,0 +1,89 @@
+"""`ablate dashboard`: what is there of a study, opened on this machine."""
+
+import shutil
+import subprocess
+import sys
+import webbrowser
+from argparse import Namespace
+from pathlib import Path
+
+from ablations.arguments import planned
+from ablations.plan import Plan
+from ablations.worker import queue_file
+
+
+def dashboard(arguments: Namespace) -> int:
+    """Open the runs' offline logs, the queue, or the report: the first that is there."""
+    cells = planned(arguments)
+    kinds = [arguments.show] if arguments.show else list(SHOWN)
+    for kind in kinds:
+        if SHOWN[kind][0](cells, arguments):
+            return SHOWN[kind][1](cells, arguments)
+    raise ValueError(f"nothing to show of {cells.name} in {arguments.runs}; run the study first")
+
+
+def offline_runs(cells: Plan, arguments: Namespace) -> list[Path]:
+    """The folders that W&B wrote for the study's runs, oldest first."""
+    found = [
+        folder
+        for cell in cells.cells
+        for folder in arguments.runs.glob(f"wandb/offline-run-*-{cell.id}")
+    ]
+    return sorted(found)
+
+
+def _show_runs(cells: Plan, arguments: Namespace) -> int:
+    """Curves in the terminal, by `wandb leet`."""
+    folder = queue_file(arguments.runs, cells.name).with_suffix(".wandb")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for run in offline_runs(cells, arguments):
+        (folder / run.name).symlink_to(run.resolve())
+    return subprocess.call([_program("wandb", "wandb"), "leet", str(folder)])
+
+
+def _show_queue(cells: Plan, arguments: Namespace) -> int:
+    """The queue in a browser, by optuna-dashboard, until Ctrl-C."""
+    program = _program("optuna-dashboard", "'transformer-ablations[dashboard]'")
+    url = f"sqlite:///{queue_file(arguments.runs, cells.name).resolve()}"
+    place = ["--host", "127.0.0.1", "--port", str(arguments.port)]
+    return subprocess.call([program, url, *place])
+
+
+def _show_report(cells: Plan, arguments: Namespace) -> int:
+    """The study's page in a browser."""
+    from ablations.report_commands import report
+
+    page = queue_file(arguments.runs, cells.name).with_suffix(".html")
+    asked = Namespace(studies=[arguments.study], runs=arguments.runs, output=page)
+    report(asked)
+    webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def _program(name: str, package: str) -> str:
+    """A program of this environment.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise ValueError(f"{name} is not installed; get it with: pip install {package}")
+    return found
+
+
+def _has_results(cells: Plan, arguments: Namespace) -> bool:
+    return len(cells.missing(arguments.runs)) < len(cells.cells)
+
+
+def _has_queue(cells: Plan, arguments: Namespace) -> bool:
+    return queue_file(arguments.runs, cells.name).is_file()
+
+
+SHOWN = {
+    "runs": (offline_runs, _show_runs),
+    "report": (_has_results, _show_report),
+    "queue": (_has_queue, _show_queue),
+}
