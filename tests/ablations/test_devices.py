@@ -26,7 +26,7 @@ from ablations.task_runs.registry import make_task_run
 from ablations.team import run_together
 from lightning_modules.forecasting import ForecastingModule
 from lightning_modules.supervised import TokenModule
-from tests.ablations.test_checkpoints import (
+from tests.ablations.runs import (
     Killed,
     assert_the_same,
     config_of,

@@ -12,7 +12,7 @@ from ablations.run import run_cell
 from data.sequence_loading import SequenceDataModule
 from data.sequences import SequenceData, SequenceForm
 from lightning_modules.supervised import TokenModule
-from tests.ablations.test_checkpoints import config_of, curve, weights
+from tests.ablations.runs import config_of, curve, weights
 
 STEP = TokenModule.training_step
 SAME = {"dims__dropout": 0.0, "optim__average_last": 0.0, "data__n_train": 50}

@@ -17,7 +17,7 @@ from ablations.queue import Queue
 from ablations.worker import queue_file
 from data.corpus import fingerprint
 from lightning_modules.supervised import TokenModule
-from tests.ablations.test_checkpoints import config_of, run
+from tests.ablations.runs import config_of, run
 from tests.ablations.tiny import tiny
 
 CURVE = "step,train_loss,lr,validation_loss,seconds\n5,4.2,0.01,,1.0\n6,3.125,0.01,,1.2\n"

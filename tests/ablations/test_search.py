@@ -17,7 +17,7 @@ from ablations.study import Study, load_study
 from ablations.tasks import Task
 from ablations.tuning import describe_tuning, is_hopeless, tuned_plan
 from ablations.worker import queue_file, work
-from tests.ablations.test_checkpoints import config_of, run
+from tests.ablations.runs import config_of, run
 
 STUDY = """
 base: {task: sequences, budget.max_steps: 8, budget.validate_every: 2}
