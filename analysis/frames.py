@@ -16,44 +16,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.code_versions import check_code
+from analysis.metrics import metric_of
 from analysis.reported import Reported
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How a metric is read: which direction is good (None: neither), and how many decimals."""
-
-    higher_is_better: bool | None
-    decimals: int
-
-    @property
-    def direction(self) -> str:
-        """Which direction is good, in words."""
-        if self.higher_is_better is None:
-            return "neither direction is better"
-        return f"{'higher' if self.higher_is_better else 'lower'} is better"
-
-
-METRICS = {
-    "bleu": Metric(higher_is_better=True, decimals=2),
-    "bleu_lowercase_tokenized": Metric(higher_is_better=True, decimals=2),
-    "chrf": Metric(higher_is_better=True, decimals=2),
-    "accuracy": Metric(higher_is_better=True, decimals=4),
-    "loss": Metric(higher_is_better=False, decimals=4),
-    "mse": Metric(higher_is_better=False, decimals=4),
-    "mae": Metric(higher_is_better=False, decimals=4),
-    "mse_original": Metric(higher_is_better=False, decimals=4),
-    "mae_original": Metric(higher_is_better=False, decimals=4),
-    "exact_match": Metric(higher_is_better=True, decimals=4),
-    "token_accuracy": Metric(higher_is_better=True, decimals=4),
-    "sentences": Metric(higher_is_better=True, decimals=0),
-    "bits_per_token": Metric(higher_is_better=False, decimals=4),
-    "position_bits": Metric(higher_is_better=False, decimals=4),
-    "repetition_rate": Metric(higher_is_better=None, decimals=4),
-    "distinct_1": Metric(higher_is_better=None, decimals=4),
-    "distinct_2": Metric(higher_is_better=None, decimals=4),
-    "continuation_bits": Metric(higher_is_better=None, decimals=3),
-}
 
 # Column that must hold one value in a table column -> axes that may make it differ on purpose.
 _COMPARABLE = {
@@ -93,7 +57,7 @@ class StudyView:
         axes: dotted axis name -> its levels, as they stand in `expected`.
         baseline: dotted name -> level of the baseline; an axis left out means its first level.
         seeds: the common seed list.
-        metric: the metric of the table, a key of `METRICS`.
+        metric: the metric of the table, a key of `analysis.metrics.METRICS`.
         split: the evaluated split the metric is read from.
         expected: one row per planned run: `id`, `seed` and every axis (further dotted config
             columns and `changes` may be there).
@@ -166,13 +130,6 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     cells["value"] = cells["value"].where(cells["status"] == "finished")
     check_comparable(cells, study)
     return cells
-
-
-def metric_of(name: str) -> Metric:
-    """The `Metric` of that name; ValueError naming the legal ones otherwise."""
-    if name not in METRICS:
-        raise ValueError(f"unknown metric {name!r}; legal: {', '.join(METRICS)}")
-    return METRICS[name]
 
 
 def check_comparable(cells: pd.DataFrame, study: StudyView) -> None:
