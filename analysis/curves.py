@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.frames import StudyView, baseline_arm, has_level, metric_of, pairs
+from analysis.frames import StudyView, baseline_arm, has_level, pairs
+from analysis.metrics import metric_of
 from analysis.rows import Row
 from analysis.tables import Table
 

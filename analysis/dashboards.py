@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.frames import StudyView, metric_of, named_splits
+from analysis.frames import StudyView, named_splits
+from analysis.metrics import metric_of
 from analysis.text_tables import TextTable, markdown
 
 if TYPE_CHECKING:

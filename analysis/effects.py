@@ -17,9 +17,10 @@ from typing import Any
 import pandas as pd
 
 from analysis import statistics
-from analysis.frames import StudyView, has_level, metric_of, pairs, per_seed, study_cells
+from analysis.frames import StudyView, has_level, pairs, per_seed, study_cells
 from analysis.importance import importance_frame
 from analysis.judging import judged
+from analysis.metrics import metric_of
 from analysis.statistics import Estimate, Verdict
 
 SHOWS_NOTHING = {

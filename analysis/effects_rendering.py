@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.effects import Effects, dependencies
 from analysis.formats import write
-from analysis.frames import metric_of
+from analysis.metrics import metric_of
 from analysis.row_words import p_value
 from analysis.text_tables import TextTable
 

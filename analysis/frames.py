@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.code_versions import check_code
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import metric_of
 from analysis.reported import Reported
 
 # Column that must hold one value in a table column -> axes that may make it differ on purpose.
@@ -57,7 +57,7 @@ class StudyView:
         axes: dotted axis name -> its levels, as they stand in `expected`.
         baseline: dotted name -> level of the baseline; an axis left out means its first level.
         seeds: the common seed list.
-        metric: the metric of the table, a key of `METRICS`.
+        metric: the metric of the table, a key of `analysis.metrics.METRICS`.
         split: the evaluated split the metric is read from.
         expected: one row per planned run: `id`, `seed` and every axis (further dotted config
             columns and `changes` may be there).
@@ -130,13 +130,6 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     cells["value"] = cells["value"].where(cells["status"] == "finished")
     check_comparable(cells, study)
     return cells
-
-
-def metric_of(name: str) -> Metric:
-    """The `Metric` of that name; ValueError naming the legal ones otherwise."""
-    if name not in METRICS:
-        raise ValueError(f"unknown metric {name!r}; legal: {', '.join(METRICS)}")
-    return METRICS[name]
 
 
 def check_comparable(cells: pd.DataFrame, study: StudyView) -> None:

@@ -10,7 +10,8 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from analysis.frames import StudyView, metric_of
+from analysis.frames import StudyView
+from analysis.metrics import metric_of
 
 COLUMNS = ("term", "df", "sum_sq", "f", "p_f", "share", "fanova")
 SEED, RESIDUAL = "seed", "residual"

@@ -6,7 +6,8 @@ from typing import Any
 
 from analysis import statistics
 from analysis.bootstrap import bca_estimate_each
-from analysis.frames import StudyView, metric_of
+from analysis.frames import StudyView
+from analysis.metrics import metric_of
 from analysis.statistics import Verdict
 
 Fields = dict[str, Any]

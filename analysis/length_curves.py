@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from analysis.curves import PANELS_A_ROW, SETTINGS
-from analysis.frames import StudyView, baseline_arm, has_level, metric_of, pairs, per_seed
+from analysis.frames import StudyView, baseline_arm, has_level, pairs, per_seed
 from analysis.length_panels import draw_panel, title_pad
+from analysis.metrics import metric_of
 from analysis.statistics import t_estimate
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How each metric is read."""
+"""The metrics that a run measures, and how each is read."""
 
 from dataclasses import dataclass
 
@@ -38,3 +38,10 @@ METRICS = {
     "distinct_2": Metric(higher_is_better=None, decimals=4),
     "continuation_bits": Metric(higher_is_better=None, decimals=3),
 }
+
+
+def metric_of(name: str) -> Metric:
+    """The `Metric` of that name; ValueError naming the legal ones otherwise."""
+    if name not in METRICS:
+        raise ValueError(f"unknown metric {name!r}; legal: {', '.join(METRICS)}")
+    return METRICS[name]

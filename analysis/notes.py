@@ -12,9 +12,9 @@ from analysis.frames import (
     ON_PURPOSE,
     StudyView,
     has_level,
-    metric_of,
     planned_levels,
 )
+from analysis.metrics import metric_of
 from analysis.statistics import Estimate, Verdict
 
 if TYPE_CHECKING:

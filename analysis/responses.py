@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.curves import PANELS_A_ROW, SETTINGS
-from analysis.frames import StudyView, metric_of, study_cells
+from analysis.frames import StudyView, study_cells
 from analysis.lines import draw_line, finish, scale_numbers, styles
+from analysis.metrics import metric_of
 from analysis.statistics import t_estimate
 
 if TYPE_CHECKING:

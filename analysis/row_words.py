@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.frames import metric_of
+from analysis.metrics import metric_of
 from analysis.rows import Row
 from analysis.statistics import Estimate
 from analysis.tables import Table

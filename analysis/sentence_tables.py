@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.formats import write
-from analysis.frames import StudyView, metric_of
+from analysis.frames import StudyView
+from analysis.metrics import metric_of
 from analysis.row_words import p_value
 from analysis.text_tables import TextTable
 

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from analysis import statistics
-from analysis.frames import StudyView, has_level, metric_of, pairs, per_seed, study_cells
+from analysis.frames import StudyView, has_level, pairs, per_seed, study_cells
+from analysis.metrics import metric_of
 from analysis.statistics import ALPHA, Estimate
 
 DIRECTIONS = {"higher": 1, "lower": -1, "equal": 0}
