@@ -53,7 +53,7 @@ def launch(
     """
     queue = open_queue(name, runs_dir, storage=storage)
     queue.reap()
-    queue.fill(cells)
+    queue.fill(cells, done=lambda cell_id: (runs_dir / cell_id / "result.json").is_file())
     words = [sys.executable, "-m", "ablations.worker", name, str(runs_dir.resolve())]
     words += [str(os.getpid()), f"--devices={devices}", *(["--wandb"] if wandb else [])]
     words += [f"--storage={storage}"] if storage else []

@@ -10,7 +10,7 @@ import math
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,8 +61,7 @@ class Queue:
     """The cells of one study that wait, run, or were run.
 
     Args:
-        storage: the address of the storage, or the path of a SQLite file; made when it is not
-            there.
+        storage: its address, or the path of a SQLite file; made when it is not there.
         name: the study.
         heartbeat: seconds between two signs of life of a running cell.
         grace: seconds without one after which its worker counts as dead.
@@ -114,8 +113,10 @@ class Queue:
                 f"runs than {runs_dir}; name that one with --runs, or use another database"
             )
 
-    def fill(self, cells: "Sequence[Cell]") -> None:
-        """Make exactly these cells wait, except those that wait or run already.
+    def fill(
+        self, cells: "Sequence[Cell]", *, done: Callable[[str], bool] = lambda cell_id: False
+    ) -> None:
+        """Make exactly these cells wait, except those that wait, run or are done by their ids.
 
         What waits from an earlier, different plan is taken off the queue.
         """
@@ -128,7 +129,8 @@ class Queue:
                     self._set_state(trial.number, TrialState.PRUNED)
                 else:
                     present.add(cell_id)
-            for cell in (cell for cell_id, cell in wanted.items() if cell_id not in present):
+            # Asked for now: one that ran when the plan was made may have a result since.
+            for cell in (c for i, c in wanted.items() if i not in present and not done(i)):
                 attributes = {"cell": cell.id, "config": flatten(cell.config)}
                 self._add({**attributes, "changes": cell.changes, "pruning": cell.pruning})
 
@@ -236,8 +238,8 @@ class Queue:
 
     def states(self) -> dict[str, str]:
         """`waiting` or `running`, by the id of each cell for which that is so."""
-        trials = self._trials(*UNFINISHED)
-        return {t.user_attrs["cell"]: t.state.name.lower() for t in trials if t.user_attrs}
+        found = [trial for trial in self._trials(*UNFINISHED) if trial.user_attrs]
+        return {t.user_attrs["cell"]: t.state.name.lower() for t in found}
 
     def workers(self) -> dict[str, str]:
         """Who runs each running cell, as place and process, by the id of the cell."""
@@ -294,5 +296,4 @@ class Queue:
     def _has_heartbeat(self, number: int) -> bool:
         query = sqlalchemy.text("SELECT 1 FROM trial_heartbeats WHERE trial_id = :trial")
         with self._storage.engine.connect() as connection:
-            found = connection.execute(query, {"trial": self._trial_id(number)}).first()
-        return found is not None
+            return connection.execute(query, {"trial": self._trial_id(number)}).first() is not None

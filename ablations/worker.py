@@ -84,8 +84,6 @@ def work(
             continue
         try:
             result = _run_claimed(queue, claim, run)
-            say(ended(_cell(claim), result))
-            failed.clear()
         except KeyboardInterrupt:
             queue.give_back(claim)
             return 0
@@ -96,6 +94,9 @@ def work(
             failed.add(claim.id)
             if _spoils_process(error):
                 return RENEW
+        else:
+            say(ended(_cell(claim), result))
+            failed.clear()
         if len(failed) >= SUSPICIOUS and queue.others_work(place()):
             return LEFT
     return 0

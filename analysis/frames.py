@@ -15,21 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.code_versions import check_code
+from analysis.comparable import COMPARABLE, check_comparable
 from analysis.metrics import metric_of
 from analysis.reported import Reported
 
-# Column that must hold one value in a table column -> axes that may make it differ on purpose.
-_COMPARABLE = {
-    "signature": (),
-    "budget.max_steps": ("budget.max_steps",),
-    "steps": ("budget.max_steps", "variant.model"),
-    "data.tokens_per_batch": ("data.tokens_per_batch",),
-    "data.batch_size": ("data.batch_size",),
-    "optim.accumulate": ("optim.accumulate",),
-    "data_fingerprint": ("data.",),
-    "tokenizer_hash": ("data.",),
-}
 ON_PURPOSE = ("budget.", "data.", "optim.accumulate")
 """Axes with these prefixes vary the budget or the data themselves."""
 
@@ -120,7 +109,7 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     values = _values(records, study)
     facts = records.drop_duplicates("run").set_index("run")
     facts = facts[[name for name in _RUN_COLUMNS if name in facts.columns]]
-    used = ["id", "seed", *study.axes, *_COMPARABLE]
+    used = ["id", "seed", *study.axes, *COMPARABLE]
     kept = planned[[name for name in dict.fromkeys(used) if name in planned and name not in facts]]
     cells = kept.join(facts, on="id").join(values, on="id")
     cells["undefined"] = cells["id"].map(_reasons(records, study)).astype(object)
@@ -130,30 +119,6 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     cells["value"] = cells["value"].where(cells["status"] == "finished")
     check_comparable(cells, study)
     return cells
-
-
-def check_comparable(cells: pd.DataFrame, study: StudyView) -> None:
-    """Refuse signatures, budgets, data or code that differ among the finished cells of one column.
-
-    A difference is allowed where the study varies it on purpose, as one of its axes; different code
-    where the study says so, and where a record doesn't say which code it is of.
-
-    Raises:
-        ValueError: naming the column, two of its values and one run of each.
-    """
-    scored = cells[cells["value"].notna()]
-    for column, wanted in _COMPARABLE.items():
-        on_purpose = any(axis.startswith(prefix) for axis in study.axes for prefix in wanted)
-        if column not in scored.columns or on_purpose:
-            continue
-        first = scored[scored[column].notna()].drop_duplicates(column)
-        if len(first) > 1:
-            (run_a, a), (run_b, b) = first[["id", column]].head(2).itertuples(index=False)
-            raise ValueError(
-                f"{column} differs within one column of {study.name}: {a!r} (run {run_a}) and "
-                f"{b!r} (run {run_b}); compare runs of one {column} only"
-            )
-    check_code(scored, study)
 
 
 def has_level(cells: pd.DataFrame, axis: str, level: Any) -> pd.Series:

@@ -127,7 +127,7 @@ def test_a_cell_that_raises_is_tried_again_and_its_tracebacks_kept(
     def run_cell(config: Any, **_: Any) -> dict[str, Any]:
         if config.seed == bad.config.seed:
             raise RuntimeError("out of luck")
-        return {"metrics": []}
+        return {"status": "finished", "seconds": {"total": 1.0}, "metrics": []}
 
     monkeypatch.setattr(run_module, "run_cell", run_cell)
     open_queue(tmp_path).fill([bad, good])

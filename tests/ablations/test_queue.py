@@ -74,6 +74,15 @@ def test_a_grown_plan_adds_its_new_cells_only(queue: Queue) -> None:
     assert take_all(queue) == [cell.id for cell in cells(4)[2:]]
 
 
+def test_what_was_finished_since_the_plan_was_made_is_not_asked_for_again(queue: Queue) -> None:
+    queue.fill(cells(2))
+    taken = queue.claim()
+    assert taken is not None
+    queue.finish(taken, RESULT)
+    queue.fill(cells(3), done=lambda cell_id: cell_id == taken.id)
+    assert take_all(queue) == [cell.id for cell in cells(3)[1:]]
+
+
 def test_what_waits_from_another_plan_is_taken_off(queue: Queue) -> None:
     queue.fill(cells(3))
     running = queue.claim()
