@@ -55,8 +55,8 @@ def _show_report(cells: Plan, arguments: Namespace) -> int:
     from ablations.report_commands import report
 
     page = queue_file(arguments.runs, cells.name).with_suffix(".html")
-    asked = Namespace(studies=[arguments.study], runs=arguments.runs, output=page)
-    report(asked)
+    asked = {"runs": arguments.runs, "mixed_code": arguments.mixed_code}
+    report(Namespace(studies=[arguments.study], output=page, **asked))
     webbrowser.open(page.resolve().as_uri())
     return 0
 

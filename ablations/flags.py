@@ -95,6 +95,7 @@ def dashboard(parser: argparse.ArgumentParser) -> None:
         choices=("runs", "report", "queue"),
         help="offline W&B runs in the terminal, the HTML page, or the queue (the first there is)",
     )
+    _mixed_code_flag(parser)
     parser.add_argument("--port", type=_count, default=8080, help="of the queue's page (8080)")
 
 
@@ -109,6 +110,7 @@ def wandb(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the workspace or the report as JSON instead; needs no key",
     )
+    _mixed_code_flag(parser)
 
 
 def _config_files(parser: argparse.ArgumentParser) -> None:

@@ -81,8 +81,9 @@ def _dashboard(cells: Plan, arguments: Namespace) -> int:
     from analysis.splits import compare_splits
     from analysis.tables import study_table
 
-    frame = results(cells, arguments.runs, command=same_command("sweep", arguments))
-    view = study_view(cells, command=same_command("sweep", arguments))
+    command = same_command("sweep", arguments)
+    frame = results(cells, arguments.runs, command=command)
+    view = study_view(cells, command=command, mixed_code=arguments.mixed_code)
     table = study_table(*compare_splits(frame, view))
     entity, project = ("", "") if arguments.dry_run is not None else account()
     built: Workspace | Report
