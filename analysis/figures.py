@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.curves import curves_figure, curves_frame, effects_figure, effects_frame, save
+from analysis.divergence_maps import divergence_figure, divergence_frame
 from analysis.frames import StudyView
 from analysis.length_curves import COMPANIONS, lengths_figure, lengths_frame
 from analysis.responses import responses_figure, responses_frame
@@ -55,6 +56,10 @@ def study_figures(
     if not responses.empty:
         drawn = responses_figure(responses, study, signature=table.signature)
         yield Drawing("responses", "Over the levels of an axis of numbers.", drawn, responses)
+    divergence = divergence_frame(*compare_splits(frame, study))
+    if not divergence.empty:
+        drawn = divergence_figure(divergence, study)
+        yield Drawing("divergence", "Where training diverged.", drawn, divergence)
 
 
 def save_figures(
