@@ -126,8 +126,9 @@ def lengths_figure(lengths: pd.DataFrame, *, metrics: Sequence[str]) -> "Figure"
             panel.set_ylabel(_described(groups[*place, metric]), fontsize="small")
         for panel in panels[len(drawn) :]:
             panel.set_visible(False)
-        _legend(figure, list(panels[: len(drawn)]))
-        figure.suptitle(_headline(pd.concat([groups[*place, metric] for place, metric in drawn])))
+        shown = pd.concat([groups[*place, metric] for place, metric in drawn])
+        _legend(figure, list(panels[: len(drawn)]), undefined=shown["undefined"].ne("").any())
+        figure.suptitle(_headline(shown))
     return figure
 
 
@@ -188,21 +189,19 @@ def _estimate(here: pd.DataFrame, members: pd.DataFrame, metric: str) -> dict[st
     }
 
 
-def _legend(figure: "Figure", panels: Sequence["Axes"]) -> None:
+def _legend(figure: "Figure", panels: Sequence["Axes"], *, undefined: bool) -> None:
     """One legend where all panels have the same lines, else one in each."""
     from matplotlib.lines import Line2D
 
     found = [panel.get_legend_handles_labels() for panel in panels]
     same = all(labels == found[0][1] for _, labels in found)
     handles, labels = found[0] if same else ([], [])
-    handles = [
-        *handles,
-        Line2D([], [], color="#555555", linestyle="--", label="longest in training"),
-        Line2D([], [], color="#555555", marker="x", linestyle="", label="undefined"),
-    ]
+    marks = [Line2D([], [], color="#555555", linestyle="--", label="longest in training")]
+    if undefined:
+        marks.append(Line2D([], [], color="#555555", marker="x", linestyle="", label="undefined"))
     figure.legend(
-        handles=handles,
-        labels=[*labels, "longest in training", "undefined"],
+        handles=[*handles, *marks],
+        labels=[*labels, *(str(mark.get_label()) for mark in marks)],
         loc="outside lower center",
         ncols=4,
     )

@@ -170,6 +170,18 @@ def test_the_figure_draws_what_the_frame_holds() -> None:
     assert set(mark.get_xdata()) == {8}
     (crosses,) = (c for c in first.collections if len(c.get_offsets()) == 2)
     assert [x for x, _ in crosses.get_offsets().tolist()] == [16, 64]
+
+
+@pytest.mark.parametrize("undefined", [True, False])
+def test_the_legend_names_the_marks_that_are_there(undefined: bool) -> None:
+    plan = study()
+    lengths = lengths_frame(ledger(plan.expected), plan)
+    if not undefined:
+        lengths = lengths[lengths["undefined"] == ""]
+    (legend,) = lengths_figure(lengths, metrics=["exact_match"]).legends
+    words = [text.get_text() for text in legend.get_texts()]
+    assert "longest in training" in words
+    assert ("undefined" in words) is undefined
     assert [text.get_text() for text in first.texts] == ["learned"]
     assert "n = 3 seeds" in figure.get_suptitle()
 
