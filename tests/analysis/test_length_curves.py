@@ -171,6 +171,9 @@ def test_the_figure_draws_what_the_frame_holds() -> None:
     (crosses,) = (c for c in first.collections if len(c.get_offsets()) == 2)
     assert [x for x, _ in crosses.get_offsets().tolist()] == [16, 64]
 
+    assert [text.get_text() for text in first.texts] == ["learned"]
+    assert "n = 3 seeds" in figure.get_suptitle()
+
 
 @pytest.mark.parametrize("undefined", [True, False])
 def test_the_legend_names_the_marks_that_are_there(undefined: bool) -> None:
@@ -182,8 +185,6 @@ def test_the_legend_names_the_marks_that_are_there(undefined: bool) -> None:
     words = [text.get_text() for text in legend.get_texts()]
     assert "longest in training" in words
     assert ("undefined" in words) is undefined
-    assert [text.get_text() for text in first.texts] == ["learned"]
-    assert "n = 3 seeds" in figure.get_suptitle()
 
 
 def test_a_lone_length_shows_its_interval_as_a_bar() -> None:
