@@ -97,6 +97,7 @@ class ForkedWorker(launch.Worker):
 
     def start(self) -> None:
         """Start it; an open SQLite file must not go through a fork."""
+        assert _opened, "the launcher opened its queue in another way"
         for opened in _opened:
             opened._storage.engine.dispose()
         self.process = Fork(target=_work, args=(self.words, self.log, self.environment))
@@ -116,7 +117,10 @@ class OpenedQueue(queue.Queue):
 
 def _sweep(words: list[str]) -> None:
     _write_to(Path(os.devnull))
-    with mock.patch.multiple(launch, Worker=ForkedWorker, Queue=OpenedQueue):
+    with (
+        mock.patch.object(launch, "Worker", ForkedWorker),
+        mock.patch.object(worker, "Queue", OpenedQueue),
+    ):
         sys.exit(main(words))
 
 
