@@ -19,7 +19,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 ## Speed against what one would write otherwise, one table a file; no part of the tests.
 bench: $(INSTALLED)
