@@ -75,6 +75,10 @@ def sweep(arguments: Namespace) -> int:
         from ablations.storage import check_storage
 
         check_storage(arguments.storage)
+    if arguments.launcher != "local":
+        from ablations.launchers.order import engine
+
+        engine(arguments.launcher).check(arguments.storage)
     cells = planned(arguments)
     while cells.is_tuning:
         print(f"{tuning_progress(cells)}; {len(cells.cells)} runs come next", flush=True)
@@ -104,6 +108,7 @@ def worker(arguments: Namespace) -> int:
         arguments.runs,
         wandb=not arguments.no_wandb,
         storage=arguments.storage,
+        devices=arguments.devices_per_cell,
     )
 
 
@@ -119,6 +124,7 @@ def _launch(missing: list[Cell], cells: Plan, arguments: Namespace) -> None:
         wandb=not arguments.no_wandb,
         storage=arguments.storage,
         devices=arguments.devices_per_cell,
+        launcher=arguments.launcher,
     )
 
 

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from ablations.launchers.order import LAUNCHERS
+
 
 def _runs_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the runs (runs)")
@@ -147,6 +149,12 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     _storage_flag(parser)
     parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
     _devices(parser)
+    parser.add_argument(
+        "--launcher",
+        choices=LAUNCHERS,
+        default=LAUNCHERS[0],
+        help="what places the workers: this machine, a Ray cluster, or Slurm (local)",
+    )
 
 
 def worker(parser: argparse.ArgumentParser) -> None:
@@ -155,6 +163,7 @@ def worker(parser: argparse.ArgumentParser) -> None:
     _storage_flag(parser, "--study", "--storage")
     _runs_flag(parser)
     _no_wandb(parser)
+    _devices(parser)
 
 
 def _storage_flag(parser: argparse.ArgumentParser, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes on this machine, from start to end."""
+"""The workers of a sweep, from start to end: processes of this machine, or placed elsewhere."""
 
 import os
 import signal
@@ -8,13 +8,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ablations.launchers.order import Member, Order, engine
 from ablations.plan import Cell
 from ablations.progress import Progress
 from ablations.queue import Queue
 from ablations.stopping import Stop
-from ablations.worker import RENEW, leaving, open_queue, queue_file
+from ablations.storage import parse_address
+from ablations.worker import RENEW, TIME_UP, leaving, open_queue, queue_file
 
 POLL_SECONDS = 0.5
+ANEW = {RENEW: "its GPU refused further work", TIME_UP: "its time was up"}  # by exit code
 LOOK_SECONDS = 2.0  # between two looks at the queue, which cost more than those at the processes
 STOPPING = (
     "stopping: each worker ends its update, keeps a checkpoint and gives its cell back; what is "
@@ -31,6 +34,7 @@ def launch(
     wandb: bool = True,
     storage: str | None = None,
     devices: int = 1,
+    launcher: str = "local",
 ) -> None:
     """Run cells in worker processes, until each has a result or has failed for good.
 
@@ -46,39 +50,47 @@ def launch(
         wandb: whether the runs are logged to Weights & Biases, too.
         storage: the address of the queue; None for a file in the folder of the runs.
         devices: how many train one cell, each with a process that its worker starts.
+        launcher: what places the workers: `local` on this machine, or one of the engines.
 
     Raises:
-        ValueError: the storage cannot be used.
+        ValueError: the storage, or the launcher, cannot be used.
         KeyboardInterrupt: it was stopped.
     """
     queue = open_queue(name, runs_dir, storage=storage)
     queue.reap()
     queue.fill(cells, done=lambda cell_id: (runs_dir / cell_id / "result.json").is_file())
-    words = [sys.executable, "-m", "ablations.worker", name, str(runs_dir.resolve())]
-    words += [str(os.getpid()), f"--devices={devices}", *(["--wandb"] if wandb else [])]
-    words += [f"--storage={storage}"] if storage else []
-    count = min(workers, len(cells))
-    team = [
-        Worker(
-            words,
-            log=queue_file(runs_dir, name).with_name(f"{name}.worker-{index}.log"),
-            environment=worker_environment(index, count, devices=devices),
-        )
-        for index in range(count)
-    ]
+    folder = runs_dir.resolve()
+    address = parse_address(storage).render_as_string(hide_password=False) if storage else None
+    order = Order(name=name, runs_dir=folder, storage=address, wandb=wandb, devices=devices)
+    make = _local_team if launcher == "local" else engine(launcher).team
+    team: list[Member] = [*make(order, count=min(workers, len(cells)))]
     try:
         with Progress(cells, runs_dir=runs_dir) as progress, Stop(STOPPING) as stop:
             _attend(team, queue, progress, stop)
     finally:
         for worker in team:
-            worker.process.kill()
-            worker.process.wait()
+            worker.end()
         queue.reap()
     if stop.asked:
         raise KeyboardInterrupt
 
 
-def _attend(team: list["Worker"], queue: Queue, progress: Progress, stop: Stop) -> None:
+def _local_team(order: Order, *, count: int) -> list["Worker"]:
+    words = [sys.executable, "-m", "ablations.worker", order.name, str(order.runs_dir)]
+    words += [str(os.getpid()), f"--devices={order.devices}", *(["--wandb"] if order.wandb else [])]
+    words += [f"--storage={order.storage}"] if order.storage else []
+    file = queue_file(order.runs_dir, order.name)
+    return [
+        Worker(
+            words,
+            log=file.with_name(f"{order.name}.worker-{index}.log"),
+            environment=worker_environment(index, count, devices=order.devices),
+        )
+        for index in range(count)
+    ]
+
+
+def _attend(team: list[Member], queue: Queue, progress: Progress, stop: Stop) -> None:
     """Watch the workers until all have ended; pass it on when asked to stop."""
     looked, told = 0.0, False
     while team:
@@ -86,7 +98,7 @@ def _attend(team: list["Worker"], queue: Queue, progress: Progress, stop: Stop) 
         if stop.asked and not told:
             told = True
             for worker in team:
-                worker.process.terminate()
+                worker.leave()
         _renew(team, progress, stop)
         if time.monotonic() - looked > LOOK_SECONDS:
             _look(queue, progress)
@@ -122,20 +134,36 @@ class Worker:
                 start_new_session=True,
             )
 
+    @property
+    def name(self) -> str:
+        """Its process."""
+        return str(self.process.pid)
 
-def _renew(team: list[Worker], progress: Progress, stop: Stop) -> None:
+    def poll(self) -> int | None:
+        """Its exit code; None while it works."""
+        return self.process.poll()
+
+    def leave(self) -> None:
+        """Ask it to keep a checkpoint and give its cell back."""
+        self.process.terminate()
+
+    def end(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
+
+
+def _renew(team: list[Member], progress: Progress, stop: Stop) -> None:
     """Start workers anew that ask for it, and let go of those that have ended."""
     for worker in list(team):
-        code = worker.process.poll()
-        if code == RENEW and not stop.asked:
-            progress.say(f"worker {worker.process.pid} is replaced: its GPU refused further work")
+        code = worker.poll()
+        if code in ANEW and not stop.asked:
+            progress.say(f"worker {worker.name} is replaced: {ANEW[code]}")
             worker.start()
         elif code is not None:
             team.remove(worker)
             if code != 0 and not (stop.asked and code == -signal.SIGTERM):
-                progress.say(
-                    f"worker {worker.process.pid} {leaving(code)}; its output: {worker.log}"
-                )
+                progress.say(f"worker {worker.name} {leaving(code)}; its output: {worker.log}")
 
 
 def _look(queue: Queue, progress: Progress) -> None:

@@ -24,6 +24,7 @@ POLL_SECONDS = 1.0
 LEAVE_SECONDS = 60.0  # for the current update, once the launcher is gone
 RENEW = 75  # exit code of a worker whose GPU context is spoiled: a new one can go on
 LEFT = 76  # exit code of a worker that suspects its machine
+TIME_UP = 77  # exit code of a worker whose place is taken from it: another place will do
 SUSPICIOUS = 3  # cells that fail one after the other
 STOPPING = (
     "stopping after this update, with a checkpoint; the cell goes back to the queue, and what is "
@@ -114,7 +115,9 @@ def open_queue(name: str, runs_dir: Path, *, storage: str | None) -> Queue:
     return queue
 
 
-def join(name: str, runs_dir: Path, *, wandb: bool, storage: str | None = None) -> int:
+def join(
+    name: str, runs_dir: Path, *, wandb: bool, storage: str | None = None, devices: int = 1
+) -> int:
     """Work on a study that `ablate sweep` has put in a queue, from any shell or machine.
 
     Args:
@@ -122,6 +125,7 @@ def join(name: str, runs_dir: Path, *, wandb: bool, storage: str | None = None) 
         runs_dir: the folder of the runs, the same as the sweep's.
         wandb: whether the runs are logged to Weights & Biases, too.
         storage: the address of the queue; None for the file in the folder of the runs.
+        devices: how many train one cell.
 
     Returns:
         The exit code: 0, `RENEW` or `LEFT`.
@@ -137,7 +141,9 @@ def join(name: str, runs_dir: Path, *, wandb: bool, storage: str | None = None) 
         raise ValueError(f"no study {name!r} in {shown}; {there}; 'ablate sweep' puts one there")
     with Stop(STOPPING) as stop:
         say = partial(print, flush=True)
-        code = work(name, runs_dir, wandb=wandb, storage=storage, stop=stop, say=say)
+        code = work(
+            name, runs_dir, wandb=wandb, storage=storage, stop=stop, say=say, devices=devices
+        )
     if stop.asked:
         raise KeyboardInterrupt
     if code:

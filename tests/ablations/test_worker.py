@@ -150,11 +150,11 @@ def test_the_command(ablate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ablations.worker.join", join)
     assert ablate("worker", "tiny", "--study", "sqlite:///a", "--runs=b", "--no-wandb")[0] == 0
     assert ablate("worker", "tiny", "--storage=sqlite:///a")[0] == 0
-    assert ablate("worker", "tiny")[0] == 0
+    assert ablate("worker", "tiny", "--devices-per-cell=2")[0] == 0
     assert calls == [
-        ("tiny", "b", {"wandb": False, "storage": "sqlite:///a"}),
-        ("tiny", "runs", {"wandb": True, "storage": "sqlite:///a"}),
-        ("tiny", "runs", {"wandb": True, "storage": None}),
+        ("tiny", "b", {"wandb": False, "storage": "sqlite:///a", "devices": 1}),
+        ("tiny", "runs", {"wandb": True, "storage": "sqlite:///a", "devices": 1}),
+        ("tiny", "runs", {"wandb": True, "storage": None, "devices": 2}),
     ]
     code, _, said = ablate("worker")
     assert code == 2

@@ -1,0 +1,1 @@
+"""Engines that place workers on many machines; the queue that these share is all that lasts."""
