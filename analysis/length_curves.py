@@ -127,7 +127,7 @@ def lengths_figure(lengths: pd.DataFrame, *, metrics: Sequence[str]) -> "Figure"
         for panel in panels[len(drawn) :]:
             panel.set_visible(False)
         shown = pd.concat([groups[*place, metric] for place, metric in drawn])
-        _legend(figure, list(panels[: len(drawn)]), undefined=shown["undefined"].ne("").any())
+        _legend(figure, list(panels[: len(drawn)]), undefined=bool(shown["undefined"].any()))
         figure.suptitle(_headline(shown))
     return figure
 
