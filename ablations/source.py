@@ -9,6 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = ("lightning_modules", "data", "ablations")
 FIRST = "ablations.run"
+WATCHING = ("ablations.inspection", "ablations.tracking", "ablations.tuning")
+"""What a run tells of itself to others, and who ends it early: no number of it comes from there."""
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -16,8 +18,9 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 def source_version(root: Path = ROOT) -> str:
     """12 hexadecimal digits of the code that a run goes through: what is computed, not its looks.
 
-    That is the file of a run and all of ours that it imports, one through the other. Comments,
-    docstrings and layout don't count, and neither do commands, tables and documentation. Python
+    That is the file of a run and all of ours that it imports, one through the other, but for what
+    only watches. Comments, docstrings and layout don't count, and neither do commands, tables and
+    documentation. Python
     before 3.12 writes some texts in another way than later ones, so has versions of its own.
     """
     digest = hashlib.sha256()
@@ -33,7 +36,7 @@ def _modules(root: Path) -> dict[str, ast.Module]:
     while asked:
         module = asked.pop()
         file = root.joinpath(*module.split(".")).with_suffix(".py")
-        if module not in found and file.is_file():
+        if module not in (*found, *WATCHING) and file.is_file():
             found[module] = ast.parse(file.read_bytes())
             asked += [n for n in _imported(found[module]) if n.split(".")[0] in ROOMS]
     return found

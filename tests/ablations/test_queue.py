@@ -20,13 +20,11 @@ from ablations.queue import Queue
 RESULT = {"metrics": [{"metric": "loss", "split": "validation", "value": 2.0}]}
 DEAD = f"{machine_key()} {2**22 + 1} 1"  # no process has a number that high
 fork = multiprocessing.get_context("fork")
+OpenQueue = Callable[..., Queue]
 
 
 def cells(count: int) -> list[Cell]:
     return [Cell(id=f"{n:012x}", config=RunConfig(seed=n), changes={}) for n in range(1, count + 1)]
-
-
-OpenQueue = Callable[..., Queue]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

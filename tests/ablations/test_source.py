@@ -38,7 +38,7 @@ def test_comments_docstrings_layout_and_other_commands_are_not(copy: Path) -> No
         file.write_text(f"# A comment.\n\n\n{file.read_text()}")
     run = copy / "ablations" / "run.py"
     run.write_text(run.read_text().replace('"""One cell, from', '"""A single cell, from'))
-    for name in ("cli.py", "commands.py", "report_commands.py", "plan.py", "queue.py"):
+    for name in ("cli.py", "commands.py", "report_commands.py", "plan.py", "inspection.py"):
         (copy / "ablations" / name).write_text("other = 1\n")
     (copy / "README.md").write_text("other\n")
     assert source_version(copy) == source_version()
