@@ -41,11 +41,12 @@ def main() -> int:
     """Run the sweep; its exit code."""
     study, runs_dir = map(Path, sys.argv[1:])
     raise_loopback()
-    from ray.cluster_utils import Cluster
-
     # Short, for the names of sockets begin with it.
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        head = {**NODE, "num_cpus": 0, "temp_dir": folder}
+    with tempfile.TemporaryDirectory(prefix="r-", ignore_cleanup_errors=True) as folder:
+        os.environ["RAY_TMPDIR"] = folder  # read when Ray is imported
+        from ray.cluster_utils import Cluster
+
+        head = {**NODE, "num_cpus": 0}
         return disturbed(Cluster(initialize_head=True, head_node_args=head), study, runs_dir)
 
 
