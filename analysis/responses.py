@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+INCHES_A_LETTER = 0.1  # of a title, at least
+
 
 def numbers_axis(study: StudyView) -> str | None:
     """The axis of numbers with most levels, three or more; None where there is none."""
@@ -87,8 +89,11 @@ def responses_figure(responses: pd.DataFrame, study: StudyView, *, signature: st
     names = list(dict.fromkeys(responses["panel"]))
     columns = min(PANELS_A_ROW, len(names))
     rows = -(-len(names) // columns)
+    counts = sorted(set(responses["n"]))
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    title = f"{study.name}: mean with 95% interval, n = {seeds} seeds"
     with matplotlib.rc_context(SETTINGS):
-        size = (max(4.2, 3.0 * columns), 2.9 * rows + 0.9)
+        size = (max(INCHES_A_LETTER * len(title), 3.0 * columns), 2.9 * rows + 0.9)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flatten()
         for panel, name in zip(panels, names, strict=False):
@@ -104,9 +109,7 @@ def responses_figure(responses: pd.DataFrame, study: StudyView, *, signature: st
         )
         for panel in panels[len(names) - columns : len(names)]:
             panel.set_xlabel(str(numbers_axis(study)))
-        counts = sorted(set(responses["n"]))
-        seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        figure.suptitle(f"{study.name}: mean with 95% interval, n = {seeds} seeds")
+        figure.suptitle(title)
     return figure
 
 
