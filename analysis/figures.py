@@ -49,7 +49,7 @@ def study_figures(
         yield Drawing("learning_curves", "Learning curves.", drawn, curves)
     lengths = lengths_frame(frame, study)
     metrics = [study.metric, *COMPANIONS.get(study.metric, ())]
-    if lengths["metric"].isin(metrics).any():
+    if lengths.loc[lengths["metric"].isin(metrics), "length"].nunique() > 1:
         drawn = lengths_figure(lengths, metrics=metrics)
         yield Drawing("lengths", "By length, the trained one marked.", drawn, lengths)
     responses = responses_frame(*compare_splits(frame, study))
