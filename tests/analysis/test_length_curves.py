@@ -1,13 +1,16 @@
 """What was measured by length, as a frame and as a figure."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 
+from analysis.figures import study_figures
 from analysis.frames import StudyView
 from analysis.length_curves import COLUMNS, lengths_figure, lengths_frame
+from analysis.tables import study_table
 from tests.analysis.ledgers import factorial_cells, one_factor_cells, view
 
 POSITIONS = {"design.position": ["sinusoidal", "rope", "learned"]}
@@ -234,3 +237,13 @@ def test_what_was_not_measured_cannot_be_drawn() -> None:
     plan = study(POSITIONS)
     with pytest.raises(ValueError, match="no bleu was measured by length; run the study first"):
         lengths_figure(lengths_frame(ledger(plan.expected), plan), metrics=["bleu"])
+
+
+@pytest.mark.parametrize(("lengths", "drawn"), [((8,), False), ((8, 16), True)])
+def test_one_length_is_no_curve(lengths: tuple[int, ...], drawn: bool, tmp_path: Path) -> None:
+    plan = study()
+    frame = ledger(plan.expected)
+    frame = frame[frame["length"].isna() | frame["length"].isin(lengths)]
+    table = study_table(frame, plan)
+    names = [one.name for one in study_figures(table, frame, plan, runs_dir=tmp_path)]
+    assert ("lengths" in names) is drawn
