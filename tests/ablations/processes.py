@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,7 +13,7 @@ from ablations import launch, queue, worker
 from ablations.cli import main
 
 
-class Sweep:
+class Sweep(ABC):
     """The command `ablate sweep`, started again by `start` when it has ended before all is done.
 
     Args:
@@ -35,8 +36,9 @@ class Sweep:
         self.starts += 1
         self.launcher = self._launch()
 
+    @abstractmethod
     def _launch(self) -> "subprocess.Popen[bytes] | Fork":
-        raise NotImplementedError
+        """Start the launcher."""
 
     def exit_code(self) -> int | None:
         """Of the launcher; None while it lives."""
