@@ -42,7 +42,9 @@ def report(arguments: Namespace) -> int:
         raise ValueError(f"no results of a shipped study in {arguments.runs}; name a study file")
     mixed = arguments.mixed_code
     rows = claim_rows(load_claims(), runs_dir=arguments.runs, mixed_code=mixed)
-    told = track(with_runs, "drawing", console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    quiet = not console.is_terminal
+    told = track(with_runs, "drawing", console=console, transient=True, disable=quiet)
     sections = [_section(plan, frame, arguments.runs, mixed_code=mixed) for plan in told]
     claims = tuple(claims_parts(rows))
     put(render_report(sections, claims=claims, title="Transformer ablations"), arguments.output)

@@ -163,6 +163,7 @@ def test_sweep_hands_the_missing_cells_to_the_workers(ablate, tmp_path, monkeypa
         "workers": 2,
         "wandb": False,
         "storage": None,
+        "launcher": "local",
         "devices": 2,
     }
     assert "tiny: 6 cells: 4 diverged, 2 finished" in out
