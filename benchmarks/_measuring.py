@@ -4,6 +4,7 @@ import os
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch loads, so before it
 
@@ -25,3 +26,16 @@ def multi30k_folder() -> str:
     """Multi30k beside the other data, or nothing: then the hub has it."""
     data = os.environ.get("ABLATIONS_DATA")
     return str(Path(data) / "multi30k") if data else ""
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on: hardware, threads, versions."""
+    import torch
+
+    from ablations.record import hardware, versions
+
+    return {
+        "hardware": hardware(),
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+    }

@@ -24,7 +24,6 @@ import torch
 
 from ablations.config import config_from_flat
 from ablations.finished import open_run
-from ablations.record import hardware, versions
 from ablations.task_runs.registry import make_task_run
 from data.batches import TranslationBatch
 from lightning_modules.decoding import beam_search, greedy_search
@@ -67,9 +66,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
         "tokens": {name: sum(map(len, rows)) for name, rows in outputs.items()},
         "wall_seconds": wall,
         "cpu_seconds": cpu,
-        "hardware": hardware(),
-        "threads": torch.get_num_threads(),
-        "versions": versions(),
+        **_measuring.machine(),
     }
     print(_table(found))
     print(json.dumps(found))

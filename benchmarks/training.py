@@ -21,12 +21,10 @@ from benchmarks import _measuring  # before torch: it sets the threads
 
 # isort: split
 import pytorch_lightning as pl
-import torch
 
 from ablations.config import config_from_flat
 from ablations.loading import TrainingLoader
 from ablations.quiet import quieten
-from ablations.record import hardware, versions
 from ablations.task_runs.registry import make_task_run
 from ablations.task_runs.translation import TranslationRun
 from benchmarks import _plain_loop
@@ -67,9 +65,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
                 "validation_loss": lambda run: run.validation_loss,
             }.items()
         },
-        "hardware": hardware(),
-        "threads": torch.get_num_threads(),
-        "versions": versions(),
+        **_measuring.machine(),
     }
     print(_table(found))
     print(json.dumps(found))

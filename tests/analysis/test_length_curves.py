@@ -173,7 +173,6 @@ def test_the_figure_draws_what_the_frame_holds() -> None:
     assert set(mark.get_xdata()) == {8}
     (crosses,) = (c for c in first.collections if len(c.get_offsets()) == 2)
     assert [x for x, _ in crosses.get_offsets().tolist()] == [16, 64]
-
     assert [text.get_text() for text in first.texts] == ["learned"]
     assert "n = 3 seeds" in figure.get_suptitle()
 
