@@ -12,6 +12,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
+from torch.optim.swa_utils import get_swa_multi_avg_fn
 
 from ablations.devices import total
 from ablations.files import write_atomically
@@ -34,7 +35,7 @@ class AverageLast(WeightAveraging):
     """
 
     def __init__(self, first_step: int) -> None:
-        super().__init__()
+        super().__init__(multi_avg_fn=get_swa_multi_avg_fn())
         self.first_step = first_step
 
     def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
@@ -63,9 +64,11 @@ class Divergence(Callback):
         self.bound = bound
         self.step: int | None = None
 
-    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
+    ) -> None:
         """Look at the loss of the micro-batch just done."""
-        loss = float(trainer.callback_metrics["train/loss"])
+        loss = float(outputs["mean_loss"])
         if self.step is None and not loss <= self.bound:
             self.step = trainer.global_step
             trainer.should_stop = True
@@ -124,7 +127,7 @@ class LearningCurve(Callback):
     ) -> None:
         """Count the targets, and add a row when one is due."""
         self.n_targets = self.n_targets + batch.n_targets
-        self.losses.append(trainer.callback_metrics["train/loss"])
+        self.losses.append(outputs["mean_loss"])
         step = trainer.global_step
         if step % self.every == 0 and step > self._last_step():
             self._add_row(trainer)

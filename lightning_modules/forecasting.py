@@ -49,7 +49,7 @@ class ForecastingModule(SupervisedModule):
         known = torch.ones(shape.n_channels) if deviation is None else deviation.float()
         self.register_buffer("deviation", known)
 
-    def training_step(self, batch: ForecastingBatch, batch_index: int) -> Tensor:
+    def training_step(self, batch: ForecastingBatch, batch_index: int) -> dict[str, Tensor]:
         """The squared error of a micro-batch, summed over its values."""
         total = F.mse_loss(self.model(batch), batch.future, reduction="sum")
         return self.summed(total, batch.future.numel())
