@@ -28,6 +28,7 @@ from tests.ablations.runs import (
     assert_the_same,
     config_of,
     curve,
+    prepared,
     run,
     weights,
 )
@@ -40,12 +41,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "translation": {"data__n_test": 5},
     "sequences": {},
     "forecasting": {"data__eval_lookbacks": "1x"},
+    "language_modeling": {},
 }
 Rows = list[list[int]]
 
 
 def exact(task: str, **changes: Any) -> RunConfig:
-    return config_of(task, **{**EXACT, **CONFIGS[task], **changes})
+    return prepared(task, folder_of_all(), **{**EXACT, **CONFIGS[task], **changes})
 
 
 def recorded(work: Callable[..., None], folder: Path, **options: Any) -> None:
