@@ -154,7 +154,9 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         postgresql = stack.enter_context(server()) if "postgresql" in arguments.storage else ""
         study = write_study(folder, cells=arguments.cells, updates=arguments.updates)
-        pause = run_alone(make(study, folder / "alone", workers=1)) / (2 * arguments.kills)
+        # As many workers, and so as many threads in each: other sums are rounded otherwise.
+        alone = make(study, folder / "alone", workers=arguments.workers)
+        pause = run_alone(alone) / arguments.kills
         for seed, kind in itertools.product(arguments.seeds, arguments.storage):
             began, runs_dir = time.monotonic(), folder / f"{kind}-{seed}"
             storage = new_database(postgresql) if kind == "postgresql" else None
