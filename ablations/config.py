@@ -24,12 +24,14 @@ class Budget:
         validate_every: updates between two validations.
         divergence_loss: a training loss over it, or NaN, ends the run as diverged (nats per token).
         beam_size: hypotheses kept while decoding the test splits; 1 is greedy.
+        measure_heads: record what the heads look at on the validation data, before and after.
     """
 
     max_steps: int = 1000
     validate_every: int = 200
     divergence_loss: float = 20.0
     beam_size: int = 1
+    measure_heads: bool = False
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""

@@ -19,6 +19,7 @@ from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
 from ablations.devices import Devices, check_devices, check_shares, mixing_level
 from ablations.files import create_once, write_atomically
+from ablations.heads import head_rows
 from ablations.inspection import inspect_model
 from ablations.loading import TrainingLoader
 from ablations.quiet import quieten
@@ -285,3 +286,5 @@ class _Run:
             enable_progress_bar=False,
         )
         self.metrics += self.part.evaluate(trainer, self.module, self.folder)
+        if self.config.budget.measure_heads:
+            self.metrics += head_rows(self.part, self.config, self.module)

@@ -80,7 +80,7 @@ def _forecast_refusal(config: Any) -> str:
     unread = ["design.embedding_scale", "design.embedding_tying", "design.rope_scaling"]
     if config.variant.readout is not Readout.autoregressive:
         unread += ["design.mask", "design.causal_mask"]  # whole windows: there is nothing to hide
-    return _inert(config, *unread, "budget.beam_size")
+    return _inert(config, *unread, "budget.beam_size", "budget.measure_heads")
 
 
 def _translation_splits(data: Any) -> list[str]:
@@ -88,14 +88,32 @@ def _translation_splits(data: Any) -> list[str]:
     return [*names, *(f"{name}@{bound}" for name in names for bound in bounds)]
 
 
+def _translation_refusal(config: Any) -> str:
+    layers = config.dims.n_encoder_layers + config.dims.n_decoder_layers
+    return _inert(config, "design.rope_scaling") or _headless(config, layers)
+
+
 def _text_refusal(config: Any) -> str:
-    return _inert(config, "budget.beam_size")
+    return _inert(config, "budget.beam_size") or _headless(config, config.dims.n_decoder_layers)
 
 
 def _sequence_refusal(config: Any) -> str:
     if config.variant.form is sequences.SequenceForm.decoder_only:
-        return _inert(config, "budget.beam_size")
+        return _text_refusal(config)
+    return _headless(config, config.dims.n_encoder_layers + config.dims.n_decoder_layers)
+
+
+def _headless(config: Any, n_layers: int) -> str:
+    if config.budget.measure_heads and not n_layers:
+        return "budget.measure_heads true needs a layer of self-attention, and there is none"
     return ""
+
+
+HEAD_METRICS = (
+    *("head_uniformity", "head_distance", "head_offset"),
+    *("head_distance_spread", "head_offset_spread", "head_redundancy"),
+)
+"""Measured where `budget.measure_heads` asks for it; see `HeadRoles.measures`."""
 
 
 class Task(Enum):
@@ -114,8 +132,8 @@ class Task(Enum):
         fingerprint=corpus.fingerprint,
         validate=corpus.validate,
         test_splits=_translation_splits,
-        metrics=("bleu", "bleu_lowercase_tokenized", "chrf", "loss", "accuracy"),
-        refusal=lambda config: _inert(config, "design.rope_scaling"),
+        metrics=("bleu", "bleu_lowercase_tokenized", "chrf", "loss", "accuracy", *HEAD_METRICS),
+        refusal=_translation_refusal,
     )
     forecasting = TaskKind(
         data=series.ForecastingData,
@@ -139,7 +157,7 @@ class Task(Enum):
         fingerprint=sequences.fingerprint,
         validate=sequences.validate,
         test_splits=lambda data: [f"test@{length}" for length in sequences.test_lengths(data)],
-        metrics=("exact_match", "token_accuracy", "loss", "accuracy"),
+        metrics=("exact_match", "token_accuracy", "loss", "accuracy", *HEAD_METRICS),
         refusal=_sequence_refusal,
     )
     language_modeling = TaskKind(
@@ -157,6 +175,7 @@ class Task(Enum):
             "distinct_1",
             "distinct_2",
             "continuation_bits",
+            *HEAD_METRICS,
         ),
         refusal=_text_refusal,
     )

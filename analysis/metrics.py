@@ -37,6 +37,12 @@ METRICS = {
     "distinct_1": Metric(higher_is_better=None, decimals=4),
     "distinct_2": Metric(higher_is_better=None, decimals=4),
     "continuation_bits": Metric(higher_is_better=None, decimals=3),
+    "head_uniformity": Metric(higher_is_better=None, decimals=3),
+    "head_distance": Metric(higher_is_better=None, decimals=2),
+    "head_offset": Metric(higher_is_better=None, decimals=3),
+    "head_distance_spread": Metric(higher_is_better=None, decimals=2),
+    "head_offset_spread": Metric(higher_is_better=None, decimals=3),
+    "head_redundancy": Metric(higher_is_better=None, decimals=3),
 }
 
 

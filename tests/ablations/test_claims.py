@@ -81,7 +81,9 @@ def test_a_claim_says_what_settles_it(name):
 
 
 def test_every_check_bears_on_the_claim_of_its_name():
-    assert {check.id for check in CHECKS} <= {claim.check for claim in CLAIMS.values()}
+    for check in CHECKS:
+        # Of heads, the check can only say how they start: training decides.
+        assert CLAIMS[check.id].check == check.id or check.id == "A10"
 
 
 @pytest.mark.parametrize(("name", "part"), COMPARED, ids=lambda value: str(value)[:60])
@@ -103,6 +105,8 @@ def test_a_comparison_is_one_that_its_study_makes(name, part):
             for name in names
             for length in continuation_lengths(data)
         ]
+    if study.base.get("budget.measure_heads"):
+        splits = [*splits, "validation", "untrained"]
     assert {part.split, part.against or part.split} <= set(splits)
     # Of m comparisons each is tested at 5% / m, so a study of eight seeds can settle up to six.
     assert len(CLAIMS[name].comparisons) <= 6
