@@ -18,6 +18,7 @@ from benchmarks import (
     gpu_check,
     ledger,
     levels,
+    recurrence,
     startup,
     training,
 )
@@ -101,6 +102,19 @@ def test_a_level_costs_steps_of_the_baseline(
     assert list(found) == [name for name, *_ in few]
     assert all(len(ratios) == 1 and ratios[0] > 0 for ratios in found.values())
     assert few[0][0] in capsys.readouterr().out
+
+
+def test_layers_are_timed_over_lengths(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"WIDTH": 8, "TOKENS": 32, "LENGTHS": (4, 16)}.items():
+        monkeypatch.setattr(recurrence, name, value)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    found = recurrence.main(["--repetitions", "2"])
+    lengths = [f"{n} tokens" for n in (4, 16)]
+    assert list(found) == [f"{m}, 1 threads, {n}" for m in ("LSTM", "Transformer") for n in lengths]
+    assert all(len(rates) == 2 and min(rates) > 0 for rates in found.values())
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["rates"] == found
 
 
 def test_waiting_is_timed(capsys: pytest.CaptureFixture[str]) -> None:

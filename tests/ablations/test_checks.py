@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from ablations.checks import register
+from ablations.checks import register, sequence_checks
 from ablations.checks.block_checks import additivity_violation
 from ablations.checks.check import Check, Outcome, Verdict, run_checks, select
 from ablations.checks.register import CHECKS
@@ -46,7 +46,7 @@ def test_all_checks_of_a_tiny_model(ablate):
     assert (code, err) == (0, "")
     assert [row["id"] for row in rows] == [
         *("A1", "A2", "A4", "A5", "A6", "A7", "A10", "A11", "A12", "A13"),
-        *("P1", "P2", "P3", "P5", "P11", "N7", "F1", "F3", "F4", "G3"),
+        *("P1", "P2", "P3", "P5", "P11", "N7", "F1", "F3", "F4", "G3", "S1"),
     ]
     found = {row["id"]: row["verdict"] for row in rows}
     assert {name for name, verdict in found.items() if verdict == "refuted"} == REFUTED
@@ -56,6 +56,7 @@ def test_all_checks_of_a_tiny_model(ablate):
     assert "fp32: 0 of 3968 outputs differ" in said["A5"]
     assert "no probability is left over" in said["A5"]
     assert "the wrong way round" in said["P3"]
+    assert re.search(r"LSTM (\d+, ){3}\d+ \(8 more a token\), .* (\d+), \2, \2, \2\.", said["S1"])
     assert "354,823,168 parameters, the same when built" in said["F4"]
 
 
@@ -102,6 +103,7 @@ def test_wrong_input_is_one_line(ablate, words, message):
         ),
         ("G3", {"design__causal_mask": "leaky"}, "design.causal_mask=leaky breaks cached decoding"),
         ("F3", {"design__feed_forward": "none"}, "design.feed_forward=none"),
+        ("S1", {"dims__n_encoder_layers": 0}, "dims.n_encoder_layers=0: no encoder"),
         ("P1", {"dims__n_encoder_layers": 0}, "dims.n_encoder_layers=0: no encoder"),
         ("A7", {"dims__n_decoder_layers": 0}, "dims.n_decoder_layers=0: no decoder"),
         ("A11", {"dims__d_head": 8}, "dims.d_head=8"),
@@ -139,6 +141,14 @@ def test_a_figure_depends_on_the_model_that_is_asked_for():
         (result,) = run_checks(tiny(dims__init_gain=gain), select(CHECKS, "A1"))
         raw.append(float(re.findall(r": ([\d.]+) before", result.outcome.measured)[0]))
     assert raw[1] / raw[0] == pytest.approx(81, rel=0.02)
+
+
+def test_a_layer_that_goes_step_by_step_is_no_transformer(monkeypatch):
+    """A block in place of the LSTM, or the LSTM in place of the block, refutes S1."""
+    lstm, block = sequence_checks.layers(Subject(tiny()))
+    for pair in ((block, block), (lstm, lstm)):
+        monkeypatch.setattr(sequence_checks, "layers", lambda subject, pair=pair: pair)
+        assert verdicts("S1") == {"S1": "refuted"}
 
 
 def test_additivity_of_known_functions():

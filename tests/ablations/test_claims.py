@@ -214,12 +214,12 @@ def test_few_seeds_are_said_to_be_too_few(ablate, tmp_path):
 
 
 def test_what_was_never_run_is_said_with_what_it_needs(ablate):
-    (row,) = verdict_of(ablate, "S1")
+    (row,) = verdict_of(ablate, "T4")
     assert row["claim_verdict"] == "not run"
-    assert row["needs"].startswith("training throughput")
-    code, out, _ = ablate("claims", "show", "S1")
+    assert row["needs"].startswith("the study multi30k")
+    code, out, _ = ablate("claims", "show", "T4")
     assert code == 0
-    assert "Still needs: training throughput" in " ".join(out.split())
+    assert "Still needs: the study multi30k" in " ".join(out.split())
 
 
 def test_the_list_leads_with_the_contradictions_and_counts(ablate, monkeypatch):
