@@ -84,7 +84,7 @@ class HeadRoles:
         if before is None:
             self.sums[name] = amount
             return
-        if name == "offsets":
+        if before.shape != amount.shape:  # offsets, of examples of another length
             longest = max(before.shape[-1], amount.shape[-1])
             before, amount = (_centred(offsets, longest) for offsets in (before, amount))
         self.sums[name] = before + amount
