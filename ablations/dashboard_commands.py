@@ -7,13 +7,19 @@ import webbrowser
 from argparse import Namespace
 from pathlib import Path
 
-from ablations.arguments import planned
+from ablations.analysis_commands import results, study_view
+from ablations.arguments import planned, same_command
 from ablations.plan import Plan
+from ablations.tracked_values import recorded_curve
 from ablations.worker import queue_file
+
+DASHBOARD = ("optuna-dashboard", "'transformer-ablations[dashboard]'")
+HOST = "127.0.0.1"  # nobody else's machine
+LOSS = "validation/loss"
 
 
 def dashboard(arguments: Namespace) -> int:
-    """Open the runs' offline logs, the queue, or the report: the first that is there."""
+    """Open offline logs, the report, the results or the queue: the first that is there."""
     cells = planned(arguments)
     kinds = [arguments.show] if arguments.show else list(SHOWN)
     for kind in kinds:
@@ -42,11 +48,34 @@ def _show_runs(cells: Plan, arguments: Namespace) -> int:
     return subprocess.call([_program("wandb", "wandb"), "leet", str(folder)])
 
 
+def _show_results(cells: Plan, arguments: Namespace) -> int:
+    """What the choices come to, in a browser, by optuna-dashboard, until Ctrl-C."""
+    _program(*DASHBOARD)
+    from optuna_dashboard import run_server
+
+    from analysis.splits import compare_splits
+    from analysis.trials import results_study
+
+    command = same_command("sweep", arguments)
+    frame = results(cells, arguments.runs, command=command)
+    view = study_view(cells, command=command, mixed_code=arguments.mixed_code)
+    curves = {cell.id: _validation_losses(arguments.runs / cell.id) for cell in cells.cells}
+    shown = results_study(*compare_splits(frame, view), curves=curves)
+    run_server(shown._storage, host=HOST, port=arguments.port)
+    return 0
+
+
+def _validation_losses(run: Path) -> dict[int, float]:
+    """The validation losses of a run, by the step of the update."""
+    curve = recorded_curve(run / "learning_curve.csv")
+    return {step: logged[LOSS] for logged, step in curve if LOSS in logged}
+
+
 def _show_queue(cells: Plan, arguments: Namespace) -> int:
     """The queue in a browser, by optuna-dashboard, until Ctrl-C."""
-    program = _program("optuna-dashboard", "'transformer-ablations[dashboard]'")
+    program = _program(*DASHBOARD)
     url = f"sqlite:///{queue_file(arguments.runs, cells.name).resolve()}"
-    place = ["--host", "127.0.0.1", "--port", str(arguments.port)]
+    place = ["--host", HOST, "--port", str(arguments.port)]
     return subprocess.call([program, url, *place])
 
 
@@ -85,5 +114,6 @@ def _has_queue(cells: Plan, arguments: Namespace) -> bool:
 SHOWN = {
     "runs": (offline_runs, _show_runs),
     "report": (_has_results, _show_report),
+    "results": (_has_results, _show_results),
     "queue": (_has_queue, _show_queue),
 }

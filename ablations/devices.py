@@ -9,7 +9,7 @@ import contextlib
 import os
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.distributed
 from pytorch_lightning import LightningDataModule
+from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 
 from ablations.config import RunConfig
@@ -76,7 +77,9 @@ class Devices:
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
-    def trainer_options(self, precision: Precision) -> dict[str, Any]:
+    def trainer_options(
+        self, precision: Precision, *, plugins: Sequence[Any] = ()
+    ) -> dict[str, Any]:
         """What every Trainer here is told, and what it must know to train on these devices."""
         options: dict[str, Any] = {
             "accelerator": "auto",
@@ -86,6 +89,8 @@ class Devices:
             "use_distributed_sampler": False,
             "enable_checkpointing": False,
             "enable_model_summary": False,
+            # A Slurm job around it places workers: its tasks are none of this Trainer's processes.
+            "plugins": [LightningEnvironment(), *plugins],
         }
         if self.count > 1:
             options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"

@@ -94,11 +94,12 @@ def dashboard(parser: argparse.ArgumentParser) -> None:
     study(parser)
     parser.add_argument(
         "--show",
-        choices=("runs", "report", "queue"),
-        help="offline W&B runs in the terminal, the HTML page, or the queue (the first there is)",
+        choices=("runs", "report", "results", "queue"),
+        help="offline W&B runs in the terminal, the HTML page, or results or queue in "
+        "optuna-dashboard (the first there is)",
     )
     _mixed_code_flag(parser)
-    parser.add_argument("--port", type=_count, default=8080, help="of the queue's page (8080)")
+    parser.add_argument("--port", type=_count, default=8080, help="of optuna-dashboard (8080)")
 
 
 def wandb(parser: argparse.ArgumentParser) -> None:

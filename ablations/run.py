@@ -263,7 +263,7 @@ class _Run:
         if optim.average_last > 0:
             callbacks.append(AverageLast(round(budget.max_steps * (1 - optim.average_last))))
         return pl.Trainer(
-            **self.devices.trainer_options(optim.precision),
+            **self.devices.trainer_options(optim.precision, plugins=[self.checkpoints.file]),
             max_steps=budget.max_steps,
             gradient_clip_val=optim.clip_norm or None,
             accumulate_grad_batches=accumulate,
@@ -272,7 +272,6 @@ class _Run:
             check_val_every_n_epoch=None,
             logger=False,
             callbacks=callbacks,
-            plugins=[self.checkpoints.file],
             enable_progress_bar=self.progress,
         )
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis.frames import StudyView
 from analysis.metrics import metric_of
+from analysis.trials import level_choices
 
 COLUMNS = ("term", "df", "sum_sq", "f", "p_f", "share", "fanova")
 SEED, RESIDUAL = "seed", "residual"
@@ -86,14 +87,13 @@ def _functional(scored: pd.DataFrame, axes: list[str], study: StudyView) -> dict
         higher = metric_of(study.metric).higher_is_better
         trials = optuna.create_study(direction="maximize" if higher else "minimize")
         centred = scored["value"] - scored.groupby("seed")["value"].transform("mean")
-        levels = {axis: sorted(set(scored[axis].astype(str))) for axis in axes}
-        choices: dict[str, optuna.distributions.BaseDistribution] = {
-            axis: optuna.distributions.CategoricalDistribution(levels[axis]) for axis in axes
-        }
+        choices = level_choices({axis: sorted(set(scored[axis].astype(str))) for axis in axes})
         for (_, row), value in zip(scored[axes].iterrows(), centred, strict=True):
             chosen = {axis: str(row[axis]) for axis in axes}
             trials.add_trial(
-                optuna.trial.create_trial(params=chosen, distributions=choices, value=float(value))
+                optuna.trial.create_trial(
+                    params=chosen, distributions=dict(choices), value=float(value)
+                )
             )
         if np.ptp(centred) == 0:
             return {}

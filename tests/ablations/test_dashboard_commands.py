@@ -5,7 +5,9 @@ import subprocess
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import optuna_dashboard
 import pytest
 
 from ablations.plan import make_plan
@@ -14,6 +16,7 @@ from ablations.run import run_cell
 from ablations.study import load_study
 from ablations.worker import queue_file
 
+BLEU = ("test", "bleu")
 Ablate = Callable[..., tuple[int, str, str]]
 
 
@@ -51,6 +54,27 @@ def test_what_is_there_is_opened(ablate: Ablate, opened: list[list[str]]) -> Non
         assert words[1:] == ["leet"]
         [shown] = Path(folder).iterdir()
         assert shown.resolve() == Path("runs/wandb", f"offline-run-2-{cells[0].id}").resolve()
+
+
+def test_results_are_served_on_this_machine_only(
+    ablate: Ablate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr(
+        optuna_dashboard, "run_server", lambda storage, **where: served.append((storage, where))
+    )
+    cells = make_plan(load_study("tiny.yaml")).cells
+    result = run_cell(cells[0].config, runs_dir=Path("runs"), cache_dir=Path("runs/.cache"))
+    assert ablate("dashboard", "tiny.yaml", "--show", "results", "--port", "8123")[0] == 0
+    [(storage, where)] = served
+    assert where == {"host": "127.0.0.1", "port": 8123}
+    [study] = storage.get_all_studies()
+    assert study.study_name == "tiny"
+    trials = storage.get_all_trials(study._study_id)
+    assert [trial.user_attrs["run"] for trial in trials] == [cell.id for cell in cells]
+    [measured] = (r["value"] for r in result["metrics"] if (r["split"], r["metric"]) == BLEU)
+    assert trials[0].value == measured
+    assert list(trials[0].intermediate_values) == [4]
 
 
 def test_a_workspace_and_a_report_are_written_without_a_key(

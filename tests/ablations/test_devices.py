@@ -281,3 +281,10 @@ def test_a_process_alone_has_everything() -> None:
 def test_nothing_to_train_needs_one_process(tmp_path: Path) -> None:
     config = exact("forecasting", variant__model="repeat_last")
     assert run(config, tmp_path, devices=2)["devices"] == 1
+
+
+def test_a_cell_in_a_slurm_job_of_two_tasks_is_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    assert run(exact("sequences"), tmp_path)["devices"] == 1

@@ -18,10 +18,12 @@ from ablations import tracking
 from ablations.callbacks import Divergence
 from ablations.config import RunConfig, nested
 from ablations.inspection import Inspection
+from ablations.ledger import STATUSES
 from ablations.run import run_cell
-from ablations.stopping import Stop
+from ablations.stopping import PrunedError, Stop
 from ablations.tracked_values import evaluation_rows, run_name, run_tags, summary
 from ablations.tracking import Tracker, is_offline
+from tests.ablations.offline_runs import last_summary, logged_config, read_back, saved_files
 from tests.ablations.tiny import tiny
 
 RESULT: dict[str, Any] = {
@@ -40,8 +42,8 @@ RESULT: dict[str, Any] = {
     ],
     "undefined": [{"split": "test", "length": 32, "why": "the table is too short"}],
 }
+HOPELESS = {"pruner": "median", "validations": 2, "curves": [[0.0, 0.0]] * 6}
 CHANGES = {"design.norm_position": "post", "dims.n_heads": 4}
-Records = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(autouse=True)
@@ -51,25 +53,9 @@ def _no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
 
 
-def read_back(runs_dir: Path, identity: str) -> Records:
-    """What W&B's own reader finds in an offline run, by kind of record."""
-    [folder] = (runs_dir / "wandb").glob(f"offline-run-*-{identity}")
-    command = [Path(sys.executable).parent / "wandb", "leet", "inspect", "--json", folder]
-    found = subprocess.run(command, capture_output=True, check=True, text=True)
-    records: Records = {}
-    for line in found.stdout.splitlines():
-        record = json.loads(line)
-        records.setdefault(record["type"], []).append(record[record["type"]])
-    return records
-
-
-def last_summary(records: Records) -> dict[str, Any]:
-    return {name: v for part in records["summary"] for name, v in part.get("update", {}).items()}
-
-
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """Four cells of one process: finished, diverged, failed and stopped; ids by status."""
+    """Cells of one process that ended in every way there is; ids by status."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_PROJECT"):
@@ -86,6 +72,8 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
 
         run("finished", 1)
         run("diverged", 2, config={"budget__divergence_loss": 0.1})
+        with pytest.raises(PrunedError):
+            run("pruned", 5, pruning=HOPELESS)
         patch.setattr(run_module._Run, "_evaluate", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run("failed", 3)
@@ -102,8 +90,7 @@ def test_an_offline_run_holds_config_curve_table_and_pictures(cells: tuple[Path,
     records = read_back(folder, identity)
     [run] = records["run"]
     config = tiny(design__norm_position="post")
-    logged = {name: v for name, v in run["config"]["update"].items() if name != "_wandb"}
-    assert logged == {"run": identity, **nested(config)}
+    assert logged_config(records) == {"run": identity, **nested(config)}
     assert (run["run_id"], run["run_group"], run["job_type"]) == (identity, "study", "translation")
     assert run["display_name"] == "norm_position=post seed=1"
     assert run["tags"] == ["norm_position=post"]
@@ -112,7 +99,7 @@ def test_an_offline_run_holds_config_curve_table_and_pictures(cells: tuple[Path,
     assert [row["step"] for row in rows if "train/loss" in row] == list(range(1, 11))
     assert [row["step"] for row in rows if "validation/loss" in row] == [4, 8]
     assert all("lr" in row for row in rows if "train/loss" in row)
-    paths = {file["path"] for part in records["files"] for file in part["files"]}
+    paths = saved_files(records)
     for name in ("evaluation", "attention/encoder", "attention/decoder-cross", "positions/encoder"):
         assert any(f"/{name}_" in path for path in paths), name
     assert {"result.json", "learning_curve.csv"} <= paths
@@ -133,7 +120,8 @@ def _value(result: dict[str, Any], split: str, metric: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("status", "code"), [("finished", 0), ("diverged", 0), ("failed", 1), ("interrupted", 1)]
+    ("status", "code"),
+    [("finished", 0), ("diverged", 0), ("pruned", 0), ("failed", 1), ("interrupted", 1)],
 )
 def test_cells_of_one_process_are_runs_of_their_own_each_closed(
     cells: tuple[Path, dict], status: str, code: int
@@ -142,7 +130,7 @@ def test_cells_of_one_process_are_runs_of_their_own_each_closed(
     records = read_back(folder, ids[status])
     assert last_summary(records)["status"] == status
     assert [end.get("exit_code", 0) for end in records["exit"]] == [code]
-    assert (folder / ids[status] / "result.json").exists() is (code == 0)
+    assert (folder / ids[status] / "result.json").exists() is (status in STATUSES)
 
 
 def test_kill_9_loses_at_most_two_seconds(tmp_path: Path) -> None:
