@@ -10,6 +10,7 @@ from typing import Any
 from data.lengths import canonical_lengths
 
 LOCATION_PATHS = frozenset({"data.path"})  # where the data lies does not change what a run computes
+UNKNOWN = object()
 # By task: the names that hold lengths, each with the name of the trained length, its `1x`.
 LENGTH_PATHS = {
     "translation": {"data.eval_source_words": "data.train_max_source_words"},
@@ -47,8 +48,10 @@ def canonical_text(values: Mapping[str, Any]) -> str:
     kept = {
         name: value
         for name, value in {**values, **_spelled_lengths(values)}.items()
-        if name not in LOCATION_PATHS and (name not in known or known[name] != value)
+        if known.get(name, UNKNOWN) != value
     }
+    for name in LOCATION_PATHS:
+        kept.pop(name, None)
     return json.dumps(kept, sort_keys=True)
 
 

@@ -1,6 +1,6 @@
 """The records of all runs as one tidy frame: the only thing that analysis reads.
 
-Standard library and pandas only.
+Standard library, pandas and orjson only.
 """
 
 import json
@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from ablations.identity import identity, unsaid
 
@@ -110,9 +112,11 @@ def _frame(
     import pandas
 
     facts = ["run", *FACTS, *(f"seconds_{name}" for name in SECONDS)]
-    configured = dict.fromkeys(name for run in runs for name in run)
-    for name in facts:
-        configured.pop(name, None)
+    named: dict[str, Any] = {}
+    for run in runs:
+        if not run.keys() <= named.keys():
+            named.update(run)
+    configured = [name for name in named if name not in facts]
     of_run = pandas.DataFrame(runs, columns=[*facts, *configured])
     rows = pandas.DataFrame(measured, columns=[*MEASURED, "undefined"])
     repeated = of_run.iloc[[place for place, n in enumerate(counts) for _ in range(n)]]
@@ -126,19 +130,20 @@ def read_record(file: Path) -> dict[str, Any]:
     Raises:
         ValueError: it cannot be read, is not a record, or is the record of another config.
     """
-    return _read(file)[0]
+    return _read(str(file))[0]
 
 
-def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(file: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """A record that is whole, and its config by dotted names."""
     try:
-        record = json.loads(file.read_bytes())
+        with open(file, "rb") as opened:
+            record = _parsed(opened.read())
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from None
     except ValueError:
         raise ValueError("no valid JSON; it was cut off or edited") from None
     _check_form(record)
-    if record["id"] != file.parent.name:
+    if record["id"] != os.path.basename(os.path.dirname(file)):
         raise ValueError(f"is the record of run {record['id']}, not of its folder")
     config = flat(record["config"])
     recomputed = identity(config, record["data_fingerprint"])
@@ -150,11 +155,18 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return record, config
 
 
+def _parsed(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)  # takes NaN, too, which a record may hold
+
+
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded config by dotted names."""
     values: dict[str, Any] = {}
     for name, value in config.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             start = f"{name}."
             for key, inner in value.items():
                 values[start + key] = inner
@@ -163,7 +175,7 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _result_files(runs_dir: Path, ids: Iterable[str] | None) -> list[Path]:
+def _result_files(runs_dir: Path, ids: Iterable[str] | None) -> list[str]:
     if ids is not None:
         folders = [str(runs_dir / identity) for identity in dict.fromkeys(ids)]
     elif runs_dir.is_dir():
@@ -171,7 +183,7 @@ def _result_files(runs_dir: Path, ids: Iterable[str] | None) -> list[Path]:
     else:
         folders = []
     files = (os.path.join(folder, "result.json") for folder in folders)
-    return [Path(file) for file in files if os.path.exists(file)]
+    return [file for file in files if os.path.exists(file)]
 
 
 def _check_form(record: Any) -> None:
@@ -180,8 +192,9 @@ def _check_form(record: Any) -> None:
     if record.get("schema") != SCHEMA:
         raise ValueError(f"schema is {record.get('schema')!r}; this version reads {SCHEMA}")
     for name, kind in NEEDED.items():
-        if not isinstance(record.get(name), kind) or isinstance(record[name], bool):
-            raise ValueError(f"{name} is {_short(record.get(name))}; the record was edited")
+        value = record.get(name)
+        if not isinstance(value, kind) or value is True or value is False:
+            raise ValueError(f"{name} is {_short(value)}; the record was edited")
     if record["status"] not in STATUSES:
         raise ValueError(f"status is {record['status']!r}; legal: {', '.join(STATUSES)}")
     for name in SECONDS:
@@ -213,8 +226,9 @@ def _short(value: Any) -> str:
 
 def _facts(record: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     run = {"run": record["id"], **{name: record.get(name) for name in FACTS}}
-    run |= {f"seconds_{name}": record["seconds"][name] for name in SECONDS}
-    return run | unsaid(config["task"]) | config
+    for name in SECONDS:
+        run[f"seconds_{name}"] = record["seconds"][name]
+    return {**run, **unsaid(config["task"]), **config}
 
 
 def _measured(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ design isn't defined: `undefined` says why. Columns read here: `run`, `status` (
 `tokenizer_hash`, `hardware`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,11 +162,14 @@ def baseline_arm(cells: pd.DataFrame, paired: pd.DataFrame) -> pd.DataFrame:
 
 def planned_levels(study: StudyView, cells: pd.DataFrame) -> list[tuple[str, Any]]:
     """Every (axis, level) other than the baseline's that the plan has at least one cell of."""
+    there = {axis: set(cells[axis].dropna()) for axis in study.axes}
+    without = {axis for axis in study.axes if cells[axis].isna().any()}
     return [
         (axis, level)
         for axis, levels in study.axes.items()
         for level in levels
-        if level != study.baseline_level(axis) and has_level(cells, axis, level).any()
+        if level != study.baseline_level(axis)
+        and (axis in without if level is None else level in there[axis])
     ]
 
 
@@ -175,14 +178,20 @@ def per_seed(arm_cells: pd.DataFrame, column: str) -> pd.Series:
 
     Seeds are the independent replicates; contexts of a factorial that share a seed are not.
     """
-    # Not by groupby, which takes milliseconds for a few numbers: a table asks for many.
     numbers = arm_cells[column].to_numpy(dtype=float, na_value=np.nan)
-    present = ~np.isnan(numbers)
-    seeds, places, counts = np.unique(
-        arm_cells["seed"].to_numpy()[present], return_inverse=True, return_counts=True
-    )
-    means = np.bincount(places, weights=numbers[present], minlength=len(seeds)) / counts
+    seeds, means = seed_means(arm_cells["seed"].to_numpy(), numbers)
     return pd.Series(means, index=pd.Index(seeds, name="seed"), name=column)
+
+
+def seed_means(seeds: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The seeds that have a number, in order, and the mean of each, NaN left out.
+
+    Not by groupby, which takes milliseconds for a few numbers: a table asks for many.
+    """
+    present = ~np.isnan(numbers)
+    found, places, counts = np.unique(seeds[present], return_inverse=True, return_counts=True)
+    sums = np.bincount(places, weights=numbers[present], minlength=len(found))
+    return found, sums / counts
 
 
 def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
@@ -212,7 +221,7 @@ def _reasons(records: pd.DataFrame, study: StudyView) -> dict[str, str]:
     return dict(records.loc[there, ["run", "undefined"]].itertuples(index=False))
 
 
-def runs_of(ids: pd.Series) -> tuple[str, ...]:
+def runs_of(ids: Iterable[str]) -> tuple[str, ...]:
     """The runs that these cells are measured on, each once; see `analysis.splits`."""
     return tuple(dict.fromkeys(identifier.partition("/")[0] for identifier in ids))
 

@@ -6,6 +6,9 @@ t interval: over 2,000 normal draws it held the truth 96%, 95% and 96% of the ti
 prints these rates and the error rates of whole tables.
 The test is the sign-flip permutation test (Fisher, "The Design of Experiments", 1935): its
 two-sided p cannot fall below 2/2^n, so few seeds can never earn a verdict.
+
+`scipy.stats` and statsmodels take a second to import, longer than a table of 200 rows takes to be
+computed, so they are imported where nothing less will do; the tests hold the rest to them.
 """
 
 import math
@@ -17,7 +20,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, stats
+from scipy import special
 
 ALPHA = 0.05
 POWER = 0.8
@@ -77,8 +80,12 @@ def t_estimate(values: ArrayLike, *, confidence: float = 1 - ALPHA) -> Estimate:
     mean, sd = moments(numbers)
     if len(numbers) < 2:
         return Estimate(mean, math.nan, math.nan, sd, len(numbers))
-    reach = stats.t.ppf((1 + confidence) / 2, len(numbers) - 1) * sd / math.sqrt(len(numbers))
+    reach = _t_quantile((1 + confidence) / 2, len(numbers) - 1) * sd / math.sqrt(len(numbers))
     return Estimate(mean, mean - reach, mean + reach, sd, len(numbers))
+
+
+def _t_quantile(share: float, degrees: int) -> float:
+    return float(special.stdtrit(degrees, share))
 
 
 def moments(numbers: np.ndarray) -> tuple[float, float]:
@@ -98,11 +105,11 @@ def noise_floor(values: ArrayLike) -> NoiseFloor:
     if n < 2:
         return NoiseFloor(math.nan, math.nan, math.nan, math.nan, n)
     low, high = (
-        sd * math.sqrt((n - 1) / stats.chi2.ppf(share, n - 1))
-        for share in (1 - ALPHA / 2, ALPHA / 2)
+        sd * math.sqrt((n - 1) / special.chdtri(n - 1, above))
+        for above in (ALPHA / 2, 1 - ALPHA / 2)
     )
-    reach = stats.t.ppf(1 - ALPHA / 2, n - 1) * sd * math.sqrt(2)
-    return NoiseFloor(sd, float(low), float(high), float(reach), n)
+    reach = _t_quantile(1 - ALPHA / 2, n - 1) * sd * math.sqrt(2)
+    return NoiseFloor(sd, low, high, reach, n)
 
 
 def sign_flip_p(differences: ArrayLike) -> np.ndarray:
@@ -116,15 +123,28 @@ def sign_flip_p(differences: ArrayLike) -> np.ndarray:
         One seed gives 1.
     """
     numbers = np.asarray(differences, dtype=float)
-    if numbers.shape[-1] < 2:
+    n = numbers.shape[-1]
+    if n < 2:
         return np.ones(numbers.shape[:-1])
-    exact = numbers.shape[-1] <= EXACT_UP_TO
+    if n > EXACT_UP_TO:
+        return _drawn_sign_flip_p(numbers)
+    # The last sign stays: flipping all of them leaves the size of the sum as it is.
+    signs = 1.0 - 2 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)
+    sums, observed = np.abs(numbers @ signs.T), np.abs(numbers.sum(axis=-1, keepdims=True))
+    # Sums that are equal but for the order of summation are ties.
+    slack = 1e-12 * np.abs(numbers).sum(axis=-1, keepdims=True)
+    return np.asarray((sums >= observed - slack).mean(axis=-1))
+
+
+def _drawn_sign_flip_p(numbers: np.ndarray) -> np.ndarray:
+    from scipy import stats
+
     return np.asarray(
         stats.permutation_test(
             (numbers,),
             np.mean,
             permutation_type="samples",
-            n_resamples=np.inf if exact else RANDOM_FLIPS,
+            n_resamples=RANDOM_FLIPS,
             batch=256,
             vectorized=True,
             axis=-1,
@@ -159,12 +179,12 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979. Tests still to be run
     belong to the family already: a half-finished study is not judged more leniently.
     """
-    from statsmodels.stats.multitest import multipletests
-
     numbers = np.asarray(p_values, dtype=float)
-    if numbers.size == 0:
-        return numbers
-    adjusted = multipletests(np.nan_to_num(numbers, nan=1.0), method="holm")[1]
+    known = np.nan_to_num(numbers, nan=1.0)
+    order = np.argsort(known, kind="stable")
+    adjusted = np.empty_like(known)
+    rising = np.maximum.accumulate(known[order] * np.arange(len(known), 0, -1))
+    adjusted[order] = np.minimum(rising, 1.0)
     return np.where(np.isnan(numbers), np.nan, adjusted)
 
 
@@ -176,7 +196,6 @@ def critical_p(p_values: ArrayLike, *, alpha: float = ALPHA) -> np.ndarray:
     """
     numbers = np.nan_to_num(np.asarray(p_values, dtype=float), nan=1.0)
     steps = alpha / (len(numbers) - np.arange(len(numbers)))
-    # Not through `holm`: statsmodels collects garbage in every call, seconds in a long table.
     rejected = [
         int(np.cumprod(np.sort(np.delete(numbers, index)) <= steps[:-1]).sum())
         for index in range(len(numbers))
@@ -249,7 +268,9 @@ def fewest_seeds(alpha: float = ALPHA) -> int:
 @cache
 def _detectable_size(n: int, alpha: float, power: float) -> float:
     """The effect in standard deviations; cached, since rows of a table share n and alpha."""
-    return float(optimize.brentq(lambda size: _power(size, n, alpha) - power, 1e-9, 1e3))
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda size: _power(size, n, alpha) - power, 1e-9, 1e3))
 
 
 def _power(size: float, n: int, alpha: float) -> float:

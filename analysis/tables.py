@@ -22,9 +22,9 @@ from analysis.frames import (
     baseline_arm,
     has_level,
     pairs,
-    per_seed,
     planned_levels,
     runs_of,
+    seed_means,
     study_cells,
 )
 from analysis.judging import judged
@@ -32,6 +32,13 @@ from analysis.notes import table_notes
 from analysis.reported import Reported, reported_notes, reported_numbers
 from analysis.rows import Row, row_record
 from analysis.statistics import Verdict
+
+NUMBERS = (
+    *("value", "difference", "parameters", "flops_per_target"),
+    *("seconds_total", "peak_memory_bytes"),
+)
+WORDS = ("id", "status", "partner")
+Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +108,14 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
     cells = study_cells(frame, study)
     levels = planned_levels(study, cells)
     paired = {axis: pairs(cells, study, axis) for axis in dict.fromkeys(axis for axis, _ in levels)}
-    drafts = [_level_fields(study, axis, level, paired[axis], cells) for axis, level in levels]
+    nowhere = set(cells["id"][cells["status"] == "undefined"])
+    arrays = {axis: _arrays(of_axis) for axis, of_axis in paired.items()}
+    drafts = [
+        _level_fields(
+            study, axis, level, _chosen(arrays[axis], has_level(paired[axis], axis, level)), nowhere
+        )
+        for axis, level in levels
+    ]
     rows = [Row(**fields) for fields in judged(drafts, study)]
     signatures = cells.loc[cells["value"].notna(), "signature"].dropna().unique()
     reported = study.reported_here
@@ -130,13 +144,30 @@ def study_table(frame: pd.DataFrame, study: StudyView) -> Table:
     )
 
 
+def _arrays(cells: pd.DataFrame) -> Arrays:
+    """What rows read of the cells; a frame takes a millisecond to pick out the cells of a row."""
+    numbers = {name: _numbers(cells, name) for name in NUMBERS}
+    words = {name: cells[name].to_numpy(object) for name in WORDS if name in cells}
+    return {**numbers, **words, "seed": cells["seed"].to_numpy()}
+
+
+def _numbers(cells: pd.DataFrame, column: str) -> np.ndarray:
+    """A column, NaN where nothing recorded it."""
+    if column not in cells:
+        return np.full(len(cells), math.nan)
+    return cells[column].to_numpy(dtype=float, na_value=math.nan)
+
+
+def _chosen(arrays: Arrays, members: pd.Series) -> Arrays:
+    where = np.flatnonzero(members)
+    return {name: array[where] for name, array in arrays.items()}
+
+
 def _level_fields(
-    study: StudyView, axis: str, level: Any, paired: pd.DataFrame, cells: pd.DataFrame
+    study: StudyView, axis: str, level: Any, members: Arrays, nowhere: set[str]
 ) -> dict[str, Any]:
     """The fields of a row before its verdict, its differences by seed, and whether it has any."""
-    members = paired[has_level(paired, axis, level)]
-    differences = per_seed(members, "difference").to_numpy()
-    nowhere = set(cells["id"][cells["status"] == "undefined"])
+    _, differences = seed_means(members["seed"], members["difference"])
     return {
         "axis": axis,
         "level": level,
@@ -146,46 +177,39 @@ def _level_fields(
         **_run_fields(members, study),
         "differences": differences,
         "comparable": not all(
-            nowhere & {run, partner} for run, partner in members[["id", "partner"]].to_numpy()
+            nowhere & {run, partner}
+            for run, partner in zip(members["id"], members["partner"], strict=True)
         ),
     }
 
 
-def _run_fields(members: pd.DataFrame, study: StudyView) -> dict[str, Any]:
+def _run_fields(members: Arrays, study: StudyView) -> dict[str, Any]:
     """The fields of a row that only its own runs decide."""
     counts = Counter(members["status"])
-    finished = members[members["status"] == "finished"]
+    finished = members["status"] == "finished"
     return {
-        "mean": statistics.t_estimate(per_seed(members, "value").to_numpy()),
+        "mean": statistics.t_estimate(seed_means(members["seed"], members["value"])[1]),
         "seeds_planned": len(study.seeds),
         "finished": counts["finished"],
         "diverged": counts["diverged"],
         "undefined": counts["undefined"],
         "missing": counts["missing"],
-        "parameters": _range(members, "parameters"),
-        "flops_per_target": _range(members, "flops_per_target"),
-        "seconds": _mean(finished, "seconds_total"),
-        "peak_memory": _mean(finished, "peak_memory_bytes"),
+        "parameters": _range(members["parameters"]),
+        "flops_per_target": _range(members["flops_per_target"]),
+        "seconds": _mean(members["seconds_total"][finished]),
+        "peak_memory": _mean(members["peak_memory_bytes"][finished]),
         "runs": runs_of(members["id"]),
     }
 
 
-def _range(members: pd.DataFrame, column: str) -> tuple[int, int] | None:
-    known = _known(members, column)
+def _range(numbers: np.ndarray) -> tuple[int, int] | None:
+    known = numbers[~np.isnan(numbers)]
     return (int(known.min()), int(known.max())) if len(known) else None
 
 
-def _mean(members: pd.DataFrame, column: str) -> float:
-    known = _known(members, column)
+def _mean(numbers: np.ndarray) -> float:
+    known = numbers[~np.isnan(numbers)]
     return float(known.mean()) if len(known) else math.nan
-
-
-def _known(members: pd.DataFrame, column: str) -> np.ndarray:
-    """The numbers of a column that are there; none where nothing recorded such a column."""
-    if column not in members:
-        return np.empty(0)
-    numbers = members[column].to_numpy(dtype=float, na_value=math.nan)
-    return numbers[~np.isnan(numbers)]
 
 
 def _with_baselines(
@@ -205,5 +229,5 @@ def _with_baselines(
 
 
 def _baseline_row(members: pd.DataFrame, study: StudyView, axis: str, level: Any) -> Row:
-    fields = _run_fields(members, study)
+    fields = _run_fields(_arrays(members), study)
     return Row(axis=axis, level=level, difference=None, seeds_compared=fields["mean"].n, **fields)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis import statistics
 from analysis.bootstrap import bca_estimate, bca_estimate_each
@@ -38,3 +39,15 @@ def test_the_interval_leans_where_the_numbers_do():
     """With one large number the upper end reaches further, which a t interval cannot show."""
     estimate = bca_estimate(np.array([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.0, 3.0]))
     assert estimate.high - estimate.mean > 2 * (estimate.mean - estimate.low)
+
+
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_the_ends_are_those_of_scipy(n):
+    rows = np.random.default_rng(n).normal(0.3, 1, size=(4, n))
+    rows[0] = np.round(rows[0], 1)  # whose resampled means are often equal
+    expected = stats.bootstrap(
+        (rows,), np.mean, axis=-1, batch=1024, vectorized=True, rng=np.random.default_rng(0)
+    ).confidence_interval
+    found = bca_estimate_each(list(rows))
+    assert [one.low for one in found] == pytest.approx(expected.low, abs=1e-9)
+    assert [one.high for one in found] == pytest.approx(expected.high, abs=1e-9)

@@ -1,8 +1,12 @@
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
@@ -63,6 +67,22 @@ def test_sign_flip_p_matches_brute_force(n):
     assert statistics.sign_flip_p(differences) == pytest.approx(min(1, 2 * count / 2**n), abs=1e-12)
 
 
+@pytest.mark.parametrize("n", [2, 6, 12])
+def test_sign_flip_p_is_that_of_scipy(n):
+    differences = np.random.default_rng(n).normal(0.3, 1, size=(3, n))
+    expected = stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", axis=-1, n_resamples=np.inf
+    )
+    assert statistics.sign_flip_p(differences) == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+def test_sums_that_differ_by_rounding_alone_are_ties():
+    tenths = np.array([-8, -9, -6, 6, 3, 8])
+    signs = np.array(list(itertools.product([1, -1], repeat=6)))
+    expected = (np.abs(signs @ tenths) >= abs(tenths.sum())).mean()
+    assert statistics.sign_flip_p(tenths / 10) == expected
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 12, 13, 20])
 def test_smallest_p_is_what_one_sided_data_gets(n):
     p = statistics.sign_flip_p(np.linspace(1, 2, n))
@@ -92,6 +112,13 @@ def test_rows_of_unlike_lengths_are_tested_as_each_alone():
 def test_holm_by_hand():
     # Sorted .01, .02, .03, .2 times 4, 3, 2, 1 is .04, .06, .06, .2 and stays ascending.
     assert statistics.holm([0.02, 0.2, 0.01, 0.03]) == pytest.approx([0.06, 0.2, 0.04, 0.06])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_is_that_of_statsmodels(seed):
+    p_values = np.round(np.random.default_rng(seed).uniform(0, 0.2, size=12), 2)
+    expected = multipletests(p_values, method="holm")[1]
+    assert statistics.holm(p_values) == pytest.approx(expected, abs=1e-12)
 
 
 def test_holm_counts_tests_without_data():
@@ -204,3 +231,15 @@ def test_seeds_needed_refuses_the_impossible(effect, words):
 def test_critical_p_of_an_empty_table_and_with_missing_data():
     assert statistics.critical_p([]).size == 0
     assert statistics.critical_p([math.nan, 0.001]) == pytest.approx([0.05, 0.025])
+
+
+def test_a_table_of_few_seeds_loads_no_slow_library() -> None:
+    code = (
+        "import sys\nfrom analysis import judging, rendering, statistics, tables\n"
+        "statistics.holm(statistics.sign_flip_p([[1.0, 2.0, 3.0]]))\n"
+        "judging.bca_estimate_each([[1.0, 2.0, 3.0]])\n"
+        "sys.exit(f'loaded: {found}' if (found := {'scipy.stats', 'statsmodels', 'torch'} "
+        "& set(sys.modules)) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
