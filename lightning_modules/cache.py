@@ -24,7 +24,9 @@ class LayerCache:
     def select(self, rows: Tensor) -> None:
         """Keep or repeat batch rows, by index `(rows,)`."""
         if self.keys is not None and self.values is not None:
-            self.keys, self.values = self.keys[rows], self.values[rows]
+            # On a CPU a fraction of the time of indexing.
+            self.keys = self.keys.index_select(0, rows)
+            self.values = self.values.index_select(0, rows)
 
 
 @dataclass
@@ -42,6 +44,11 @@ class Cache:
         self.memory = [LayerCache() for _ in range(self.n_layers)]
 
     def select(self, rows: Tensor) -> None:
-        """Keep or repeat batch rows in every layer: beams are reordered, finished rows dropped."""
+        """Keep or repeat batch rows in every layer: finished rows are dropped."""
         for layer in (*self.own, *self.memory):
+            layer.select(rows)
+
+    def reorder(self, rows: Tensor) -> None:
+        """Put each batch row in the place of one that reads the same memory: beams change order."""
+        for layer in self.own:
             layer.select(rows)

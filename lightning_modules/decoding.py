@@ -21,7 +21,7 @@ def length_limits(source_lengths: Tensor, longest: int | None) -> list[int]:
     return (limits if longest is None else limits.clamp(max=longest)).tolist()
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def greedy_search(
     model: EncoderDecoder,
     source: Tensor,
@@ -51,7 +51,7 @@ def greedy_search(
     return [row[:limit] for row, limit in zip(rows, limits, strict=True)]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def beam_search(
     model: EncoderDecoder,
     source: Tensor,
@@ -80,8 +80,10 @@ def beam_search(
         token = search.tokens[:, -1:]
         states = model.decode(token, memory=memory, memory_mask=memory_mask, cache=cache)
         chosen = search.advance(model.logits(states[:, -1]).log_softmax(-1))
-        cache.select(chosen)
-        if len(chosen) < len(memory):
+        if len(chosen) == len(memory):
+            cache.reorder(chosen)
+        else:
+            cache.select(chosen)
             memory, memory_mask = memory[chosen], select_rows(memory_mask, chosen)
     return [max(ended)[1] for ended in search.ended]
 

@@ -104,7 +104,7 @@ def without_repeats(logits: Tensor, *, history: Tensor, n: int) -> Tensor:
     return logits.masked_fill(counts > 0, -math.inf)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def generate(
     continuation: Continuation,
     prompts: Tensor,

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from ablations.run import run_cell
 from ablations.task_runs.registry import make_task_run
 from benchmarks import (
+    _plain_decoding,
     _plain_loop,
     _to_bleu,
     decoding,
@@ -22,7 +24,11 @@ from benchmarks import (
     startup,
     training,
 )
+from data.batches import PAD_ID
+from lightning_modules.axes.positions import Position
+from lightning_modules.decoding import greedy_search
 from lightning_modules.design import AXES, Design, Dims
+from lightning_modules.masks import real_positions
 from lightning_modules.transformer import EncoderDecoder
 from tests.ablations.tiny import TINY, tiny
 
@@ -42,10 +48,22 @@ def test_decoding_is_timed_and_compared(
     out = capsys.readouterr().out
     assert json.loads(out.splitlines()[-1]) == found
     assert found["sentences"] == 8
-    assert found["tokens"]["greedy, with cache"] == found["tokens"]["greedy, without cache"] > 0
+    greedy = [decoding.CACHED, decoding.UNCACHED, decoding.PLAIN]
+    assert found["differing"] == dict.fromkeys(greedy, 0)
+    assert len({found["tokens"][name] for name in greedy}) == 1
+    assert found["tokens"][decoding.PLAIN] > 0
     assert all(len(times) == 2 and min(times) > 0 for times in found["wall_seconds"].values())
     assert "greedy, with cache" in out.splitlines()[2]
     assert "1.00 [1.00, 1.00]" in out.splitlines()[2]
+    assert "at least 7" in next(line for line in out.splitlines() if "nn.Transformer" in line)
+
+
+def test_decoding_reads_as_many_sentences_as_asked(
+    run: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, identity = run
+    words = ["--run", identity, "--runs", str(folder), "--repetitions", "1", "--sentences", "3"]
+    assert decoding.main(words)["sentences"] == 3
 
 
 def test_outputs_that_differ_end_it(run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +76,30 @@ def test_outputs_that_differ_end_it(run: tuple[Path, str], monkeypatch: pytest.M
     )
     with pytest.raises(SystemExit, match="8 outputs differ with and without the cache"):
         decoding.main(["--run", identity, "--runs", str(folder), "--repetitions", "1"])
+
+
+def test_a_design_without_a_plain_counterpart_is_timed_alone() -> None:
+    dims = tiny().dims
+    assert _plain_decoding.is_plain(Design(), dims)
+    assert not _plain_decoding.is_plain(Design(position=Position.rope), dims)
+    assert not _plain_decoding.is_plain(Design(), replace(dims, embedding_rank=8))
+    assert not _plain_decoding.is_plain(Design(), replace(dims, d_head=8))
+
+
+def test_the_plain_search_writes_what_ours_does() -> None:
+    """Large weights, so that rows end at different times and limits differ."""
+    torch.manual_seed(3)
+    dims = replace(tiny().dims, dropout=0.0)
+    ours = EncoderDecoder(37, design=Design(), dims=dims).eval()
+    for parameter in ours.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    lengths = torch.tensor([9, 7, 4, 2])
+    source = torch.randint(4, 37, (4, 9)).where(real_positions(lengths, 9), PAD_ID)
+    copy = _plain_decoding.plain_copy(ours, dims)
+    sources = [ids[:length].tolist() for ids, length in zip(source, lengths, strict=True)]
+    found = _plain_decoding.greedy(copy, sources)
+    assert found == greedy_search(ours, source, lengths)
+    assert len({len(row) for row in found}) > 1
 
 
 def test_training_is_timed_beside_a_plain_loop(
