@@ -1,0 +1,1 @@
+"""What trainings came to when they were last looked at."""
