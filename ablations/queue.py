@@ -21,6 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ablations.attempts import next_attempt, older_than
 from ablations.config import flatten
+from ablations.entries import Entry, entries_of
 from ablations.files import create_once
 from ablations.processes import machine_key, process_key
 from ablations.storage import (
@@ -43,14 +44,14 @@ class Claim:
     """A cell that this process is to run.
 
     Attributes:
-        number: the trial's number in the study.
+        trial_id: Optuna's id for the trial.
         id: the cell.
         config: its config by dotted name.
         changes: what differs from the study's baseline.
         pruning: what a trial of a search must know to end itself early.
     """
 
-    number: int
+    trial_id: int
     id: str
     config: Mapping[str, Any]
     changes: Mapping[str, Any]
@@ -123,12 +124,11 @@ class Queue:
         wanted = {cell.id: cell for cell in cells}
         with locked(self._url):
             present = set()
-            for trial in self._trials(*UNFINISHED):
-                cell_id = trial.user_attrs.get("cell")
-                if trial.state == TrialState.WAITING and cell_id not in wanted:
-                    self._set_state(trial.number, TrialState.PRUNED)
+            for entry in self._entries(*UNFINISHED):
+                if entry.state == TrialState.WAITING and entry.cell not in wanted:
+                    self._set_state(entry.trial_id, TrialState.PRUNED)
                 else:
-                    present.add(cell_id)
+                    present.add(entry.cell)
             # Asked for now: one that ran when the plan was made may have a result since.
             for cell in (c for i, c in wanted.items() if i not in present and not done(i)):
                 attributes = {"cell": cell.id, "config": flatten(cell.config)}
@@ -140,18 +140,16 @@ class Queue:
         Args:
             place: the machine, or the GPU, that the cell runs on.
         """
-        while self._trials(TrialState.WAITING):
-            with quiet():
-                trial = self._study.ask()
-            if "cell" not in trial.user_attrs:  # the last one went to somebody else meanwhile
-                self._study.tell(trial, state=TrialState.PRUNED)
-                continue
-            self._storage.record_heartbeat(self._trial_id(trial.number))
-            trial.set_user_attr("place", place)
-            trial.set_user_attr("worker", f"{machine_key()} {process_key(os.getpid())}")
-            attributes = trial.user_attrs
+        for entry in self._entries(TrialState.WAITING):
+            if not self._set_state(entry.trial_id, TrialState.RUNNING):
+                continue  # somebody else was faster
+            self._storage.record_heartbeat(entry.trial_id)
+            worker = f"{machine_key()} {process_key(os.getpid())}"
+            for name, value in {"place": place, "worker": worker}.items():
+                self._storage.set_trial_user_attr(entry.trial_id, name, value)
+            attributes = self._storage.get_trial(entry.trial_id).user_attrs
             return Claim(
-                number=trial.number,
+                trial_id=entry.trial_id,
                 id=attributes["cell"],
                 config=attributes["config"],
                 changes=attributes["changes"],
@@ -162,14 +160,13 @@ class Queue:
     @contextlib.contextmanager
     def alive(self, claim: Claim) -> Iterator[None]:
         """Give signs of life for this cell while the block runs."""
-        trial_id = self._trial_id(claim.number)
         ended = threading.Event()
 
         def beat() -> None:
             while not ended.wait(self.heartbeat):
                 # A sign of life may be late, but must never end a run.
                 with contextlib.suppress(optuna.exceptions.StorageInternalError):
-                    self._storage.record_heartbeat(trial_id)
+                    self._storage.record_heartbeat(claim.trial_id)
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
@@ -190,27 +187,27 @@ class Queue:
             if (row["metric"], row["split"]) == ("loss", "validation")
         ]
         value = losses[0] if losses and math.isfinite(losses[0]) else math.inf
-        self._study.tell(claim.number, value, skip_if_finished=True)
+        self._set_state(claim.trial_id, TrialState.COMPLETE, value)
 
     def drop(self, claim: Claim) -> None:
         """Note that the cell has ended itself early, for good."""
-        self._set_state(claim.number, TrialState.PRUNED)
+        self._set_state(claim.trial_id, TrialState.PRUNED)
 
     def progress(self, claim: Claim) -> None:
         """Note that the cell has a new checkpoint: earlier deaths of its workers don't count."""
         with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
-            self._storage.set_trial_user_attr(self._trial_id(claim.number), "progress", True)
+            self._storage.set_trial_user_attr(claim.trial_id, "progress", True)
 
     def fail(self, claim: Claim) -> bool:
         """Note that the cell raised; True when it waits again."""
-        if not self._end(claim.number, "error"):
+        if not self._end(claim.trial_id, "error"):
             return False
         self._mend()
-        return next_attempt(self._storage.get_trial(self._trial_id(claim.number))) is not None
+        return next_attempt(self._storage.get_trial(claim.trial_id)) is not None
 
     def give_back(self, claim: Claim) -> None:
         """Make the cell wait again, with nothing against it."""
-        if self._end(claim.number, "returned"):
+        if self._end(claim.trial_id, "returned"):
             self._mend()
 
     def reap(self) -> list[str]:
@@ -220,12 +217,12 @@ class Queue:
         the grace period.
         """
         dead = []
-        for trial in self._trials(TrialState.RUNNING):
-            if self._worker_is_gone(trial) and self._end(trial.number, "death"):
-                dead.append(trial.user_attrs["cell"])
-            elif older_than(trial, self.grace) and not self._has_heartbeat(trial.number):
+        for entry, trial in self._running():
+            if self._worker_is_gone(trial) and self._end(entry.trial_id, "death"):
+                dead.append(entry.cell)
+            elif older_than(trial, self.grace) and not self._has_heartbeat(entry.trial_id):
                 # Killed between claim and first sign of life: one sign now lets it go stale.
-                self._storage.record_heartbeat(self._trial_id(trial.number))
+                self._storage.record_heartbeat(entry.trial_id)
         with quiet():
             optuna.storages.fail_stale_trials(self._study)
         self._mend()
@@ -233,43 +230,44 @@ class Queue:
 
     def others_work(self, place: str) -> bool:
         """Whether a cell runs at another place than this one."""
-        places = {trial.user_attrs.get("place") for trial in self._trials(TrialState.RUNNING)}
+        places = {trial.user_attrs.get("place") for _, trial in self._running()}
         return bool(places - {place, None})
 
     def states(self) -> dict[str, str]:
         """`waiting` or `running`, by the id of each cell for which that is so."""
-        found = [trial for trial in self._trials(*UNFINISHED) if trial.user_attrs]
-        return {t.user_attrs["cell"]: t.state.name.lower() for t in found}
+        return {entry.cell: entry.state.name.lower() for entry in self._entries(*UNFINISHED)}
 
     def workers(self) -> dict[str, str]:
         """Who runs each running cell, as place and process, by the id of the cell."""
-        trials = (trial.user_attrs for trial in self._trials(TrialState.RUNNING))
-        known = {t["cell"]: t for t in trials if "worker" in t}
+        known = {e.cell: t.user_attrs for e, t in self._running() if "worker" in t.user_attrs}
         return {c: f"{t['place']} {t['worker'].split()[1]}".strip() for c, t in known.items()}
 
-    def _trials(self, *states: TrialState) -> list[FrozenTrial]:
+    def _entries(self, *states: TrialState) -> list[Entry]:
         """The trials in these states, in any where none is named, in the order of their numbers."""
-        return self._study.get_trials(deepcopy=False, states=states or None)
+        found = entries_of(self._storage, self._study_id)
+        return [entry for entry in found if not states or entry.state in states]
 
-    def _trial_id(self, number: int) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+    def _running(self) -> list[tuple[Entry, FrozenTrial]]:
+        """The trials that run, with all that is known of them."""
+        entries = self._entries(TrialState.RUNNING)
+        return [(entry, self._storage.get_trial(entry.trial_id)) for entry in entries]
 
     def _add(self, attributes: dict[str, Any]) -> None:
         trial = optuna.create_trial(state=TrialState.WAITING, user_attrs=attributes)
         self._study.add_trial(trial)
 
-    def _set_state(self, number: int, state: TrialState) -> bool:
-        """False when somebody else ended the trial first."""
+    def _set_state(self, trial_id: int, state: TrialState, *values: float) -> bool:
+        """False when somebody else ended the trial first, or took it to run."""
         try:
-            return self._storage.set_trial_state_values(self._trial_id(number), state=state)
+            return self._storage.set_trial_state_values(trial_id, state, values or None)
         except optuna.exceptions.UpdateFinishedTrialError:
             return False
 
-    def _end(self, number: int, outcome: str) -> bool:
+    def _end(self, trial_id: int, outcome: str) -> bool:
         """End a running trial as failed; False when somebody else ended it first."""
         with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
-            self._storage.set_trial_user_attr(self._trial_id(number), "outcome", outcome)
-            return self._set_state(number, TrialState.FAIL)
+            self._storage.set_trial_user_attr(trial_id, "outcome", outcome)
+            return self._set_state(trial_id, TrialState.FAIL)
         return False
 
     def _mend(self) -> None:
@@ -285,15 +283,16 @@ class Queue:
 
     def _broken(self) -> list[dict[str, Any]]:
         """What the next trial knows of each cell that `_mend` is to make wait again."""
-        last = {trial.user_attrs.get("cell"): trial for trial in self._trials()}
-        failed = (t for cell, t in last.items() if cell and t.state == TrialState.FAIL)
-        return [attributes for trial in failed if (attributes := next_attempt(trial)) is not None]
+        last = {entry.cell: entry for entry in self._entries()}
+        ids = [entry.trial_id for entry in last.values() if entry.state == TrialState.FAIL]
+        attempts = (next_attempt(self._storage.get_trial(trial_id)) for trial_id in ids)
+        return [attributes for attributes in attempts if attributes is not None]
 
     def _worker_is_gone(self, trial: FrozenTrial) -> bool:
         machine, _, key = trial.user_attrs.get("worker", "").partition(" ")
         return machine == machine_key() and process_key(int(key.split()[0])) != key
 
-    def _has_heartbeat(self, number: int) -> bool:
+    def _has_heartbeat(self, trial_id: int) -> bool:
         query = sqlalchemy.text("SELECT 1 FROM trial_heartbeats WHERE trial_id = :trial")
         with self._storage.engine.connect() as connection:
-            return connection.execute(query, {"trial": self._trial_id(number)}).first() is not None
+            return connection.execute(query, {"trial": trial_id}).first() is not None

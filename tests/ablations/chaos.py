@@ -92,8 +92,8 @@ def check(
     queue = Queue(storage or queue_file(disturbed, NAME), name=NAME)
     queue.reap()
     assert queue.states() == {}
-    assert queue._trials(TrialState.RUNNING) == []
-    ended = Counter(trial.user_attrs["cell"] for trial in queue._trials(TrialState.COMPLETE))
+    assert queue._entries(TrialState.RUNNING) == []
+    ended = Counter(entry.cell for entry in queue._entries(TrialState.COMPLETE))
     assert set(ended.values()) <= {1}, "a cell was finished twice"
 
 

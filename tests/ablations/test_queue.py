@@ -187,7 +187,7 @@ def test_deaths_before_a_new_checkpoint_do_not_count(
         claim = queue.claim()
         assert claim is not None
         queue.progress(claim)
-        queue._storage.set_trial_user_attr(queue._trial_id(claim.number), "worker", DEAD)
+        queue._storage.set_trial_user_attr(claim.trial_id, "worker", DEAD)
         assert queue.reap() == [claim.id]
     kill_a_worker_in_its_cell(open_queue, tmp_path)
     assert queue.reap() == [cells(1)[0].id]
@@ -198,7 +198,7 @@ def test_a_process_killed_while_it_ends_a_cell_loses_nothing(queue: Queue, outco
     queue.fill(cells(2))
     claim = queue.claim()
     assert claim is not None
-    queue._end(claim.number, outcome)  # and here it is killed
+    queue._end(claim.trial_id, outcome)  # and here it is killed
     assert list(queue.states()) == [cells(2)[1].id]
     queue.reap()
     assert queue.states() == {cell.id: "waiting" for cell in cells(2)}
