@@ -1,6 +1,5 @@
 """From a study to its cells: each one legal, each one once, each with its identity."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.config import RunConfig, Scalar, check, config_from_flat, flatten, refusals, run_id
+from ablations.states import without_result
 from ablations.study import Arrangement, Study
 
 if TYPE_CHECKING:
@@ -62,6 +62,16 @@ class Cell:
     changes: Changes
     pruning: Mapping[str, Any] | None = None
 
+    @property
+    def seed(self) -> int:
+        """The seed of its config."""
+        return self.config.seed
+
+    @property
+    def updates(self) -> int:
+        """Updates of the weights; 0 where there is nothing to train."""
+        return self.config.updates
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -90,12 +100,7 @@ class Plan:
 
     def missing(self, runs_dir: Path) -> list[Cell]:
         """The cells without a result in this folder."""
-        there = {entry.name for entry in os.scandir(runs_dir)} if runs_dir.is_dir() else set()
-        return [
-            cell
-            for cell in self.cells
-            if cell.id not in there or not (runs_dir / cell.id / "result.json").is_file()
-        ]
+        return without_result(self.cells, runs_dir)
 
     def rows(self) -> list[dict[str, Scalar]]:
         """A row for each cell: `id`, `seed` and its level of every axis, by dotted name."""

@@ -20,7 +20,6 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
 from ablations.attempts import next_attempt, older_than
-from ablations.config import flatten
 from ablations.files import create_once
 from ablations.processes import machine_key, process_key
 from ablations.storage import (
@@ -129,6 +128,8 @@ class Queue:
                     self._set_state(trial.number, TrialState.PRUNED)
                 else:
                     present.add(cell_id)
+            from ablations.config import flatten  # loads torch, which those that look don't need
+
             # Asked for now: one that ran when the plan was made may have a result since.
             for cell in (c for i, c in wanted.items() if i not in present and not done(i)):
                 attributes = {"cell": cell.id, "config": flatten(cell.config)}
