@@ -68,6 +68,11 @@ class Cell:
         return self.config.seed
 
     @property
+    def values(self) -> dict[str, Scalar]:
+        """Its config by dotted names."""
+        return flatten(self.config)
+
+    @property
     def updates(self) -> int:
         """Updates of the weights; 0 where there is nothing to train."""
         return self.config.updates
@@ -178,7 +183,7 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
     for cell in cells:
         if not cell.config.updates:
             continue  # a few seconds, whatever it is
-        size = _size(flatten(cell.config))
+        size = _size(cell.values)
         if size not in by_size:
             return None
         per_step, once = by_size[size]

@@ -128,11 +128,9 @@ class Queue:
                     self._set_state(trial.number, TrialState.PRUNED)
                 else:
                     present.add(cell_id)
-            from ablations.config import flatten  # loads torch, which those that look don't need
-
             # Asked for now: one that ran when the plan was made may have a result since.
             for cell in (c for i, c in wanted.items() if i not in present and not done(i)):
-                attributes = {"cell": cell.id, "config": flatten(cell.config)}
+                attributes = {"cell": cell.id, "config": cell.values}
                 self._add({**attributes, "changes": cell.changes, "pruning": cell.pruning})
 
     def claim(self, place: str = "") -> Claim | None:
