@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ablations.analysis_commands import put, results, study_view, tuning_progress
+from ablations.analysis_commands import put, read_study, tuning_progress
 from ablations.arguments import asked_config, planned, same_command
 from ablations.plan import Cell, Plan, estimate_seconds
 from ablations.states import changes_text, count_states, report_failures, state_of
@@ -128,19 +128,10 @@ def table(arguments: Namespace) -> int:
     from analysis.rendering import check_form, render
 
     check_form(arguments.format, arguments.columns)
-    cells, command = planned(arguments), same_command("sweep", arguments)
-    frame = results(cells, arguments.runs, command=command)
+    frame, view = read_study(arguments, effect=arguments.effect)
     from analysis.splits import compare_splits
     from analysis.tables import study_table
 
-    view = study_view(
-        cells,
-        metric=arguments.metric,
-        split=arguments.split,
-        command=command,
-        effect=arguments.effect,
-        mixed_code=arguments.mixed_code,
-    )
     comparison = study_table(*compare_splits(frame, view))
     text = render(comparison, format=arguments.format, columns=arguments.columns)
     put(text, arguments.output)

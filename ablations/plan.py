@@ -2,11 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.config import RunConfig, Scalar, check, config_from_flat, flatten, refusals, run_id
+from ablations.config import (
+    RunConfig,
+    Scalar,
+    check,
+    config_from_flat,
+    flatten,
+    refusals,
+    seeded_ids,
+)
 from ablations.states import without_result
 from ablations.study import Arrangement, Study
 
@@ -137,19 +146,17 @@ def make_plan(study: Study, *, data_fingerprint: Callable[[Any], str] | None = N
             plan.dropped.append((changes, sentences[0]))
         else:
             legal.append((changes, config))
-    identify = data_fingerprint or baseline.task.value.fingerprint
-    fingerprints: dict[Any, str] = {}
+    identify = cache(data_fingerprint or baseline.task.value.fingerprint)
+    ids = [seeded_ids(config, study.seeds, identify(config.data)) for _, config in legal]
     seen: set[str] = set()
-    for seed, (changes, unseeded) in product(study.seeds, legal):
-        config = replace(unseeded, seed=seed)
-        if config.data not in fingerprints:
-            fingerprints[config.data] = identify(config.data)
-        cell = Cell(id=run_id(config, fingerprints[config.data]), config=config, changes=changes)
-        if cell.id in seen:
-            plan.merged.append(({**changes, "seed": seed}, cell.id))
-        else:
-            seen.add(cell.id)
-            plan.cells.append(cell)
+    for of_seed in zip(*ids, strict=True):
+        for (seed, identity), (changes, unseeded) in zip(of_seed, legal, strict=True):
+            if identity in seen:
+                plan.merged.append(({**changes, "seed": seed}, identity))
+                continue
+            seen.add(identity)
+            config = replace(unseeded, seed=seed)
+            plan.cells.append(Cell(id=identity, config=config, changes=changes))
     return plan
 
 
