@@ -84,6 +84,27 @@ def results(cells: Plan, runs_dir: Path, *, command: str) -> "pandas.DataFrame":
     return ledger.frame
 
 
+def read_study(
+    arguments: Namespace, *, effect: float | None = None
+) -> tuple["pandas.DataFrame", "StudyView"]:
+    """The records of the study that the arguments name, and what the analysis needs of its plan.
+
+    Raises:
+        ValueError: there is no such study, or no record of it.
+    """
+    cells, command = planned(arguments), same_command("sweep", arguments)
+    frame = results(cells, arguments.runs, command=command)
+    view = study_view(
+        cells,
+        metric=arguments.metric,
+        split=arguments.split,
+        command=command,
+        effect=effect,
+        mixed_code=arguments.mixed_code,
+    )
+    return frame, view
+
+
 def tuning_progress(cells: Plan) -> str:
     """How much of the tuning of a plan is done, in a line."""
     assert cells.study.search is not None
@@ -131,15 +152,7 @@ def put(text: str, output: Path | None) -> None:
 
 def effects(arguments: Namespace) -> int:
     """Main effects and interactions of a factorial study."""
-    cells, command = planned(arguments), same_command("sweep", arguments)
-    frame = results(cells, arguments.runs, command=command)
-    view = study_view(
-        cells,
-        metric=arguments.metric,
-        split=arguments.split,
-        command=command,
-        mixed_code=arguments.mixed_code,
-    )
+    frame, view = read_study(arguments)
     from analysis.effects import study_effects
     from analysis.effects_rendering import render
 

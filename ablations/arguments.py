@@ -1,19 +1,22 @@
-"""The config that files and flags of a command ask for."""
+"""The config that files and flags of a command ask for. Cheap to import."""
 
 import shlex
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ablations.config import RunConfig, check, config_from_flat
 from ablations.identity import LOCATION_PATHS
-from ablations.plan import Plan, make_plan
-from ablations.study import load_study, read_mapping
+
+if TYPE_CHECKING:
+    from ablations.config import RunConfig
+    from ablations.plan import Plan
 
 
-def asked_config(arguments: Namespace) -> RunConfig:
+def asked_config(arguments: Namespace) -> "RunConfig":
     """The config of files and flags; one that has no meaning is refused."""
+    from ablations.config import check, config_from_flat
+
     flat: dict[str, Any] = {}
     for file in arguments.config:
         flat |= _read_config(file)
@@ -34,11 +37,17 @@ def located(flat: Mapping[str, Any]) -> dict[str, Any]:
     return {**flat, **{path: str(f.resolve()) for path, f in found.items() if f.exists()}}
 
 
-def planned(arguments: Namespace) -> Plan:
-    """The plan of the study that the arguments name."""
+def planned(arguments: Namespace) -> "Plan":
+    """The plan of the study that the arguments name; what needs no tuning is kept."""
+    from ablations.kept import keep
+    from ablations.plan import make_plan
+    from ablations.study import load_study
+
     study = load_study(arguments.study, overrides=located(overrides(arguments)))
     if study.search is None:
-        return make_plan(study)
+        plan = make_plan(study)
+        keep(plan, arguments)
+        return plan
     from ablations.tuning import tuned_plan
 
     return tuned_plan(study, runs_dir=arguments.runs)
@@ -54,6 +63,8 @@ def same_command(name: str, arguments: Namespace) -> str:
 
 
 def _read_config(file: Path) -> dict[str, Any]:
+    from ablations.study import read_mapping
+
     try:
         return dict(_flat(read_mapping(file.read_text(encoding="utf-8"))))
     except (OSError, UnicodeDecodeError) as error:

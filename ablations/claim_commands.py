@@ -172,8 +172,9 @@ def _command(claim: Claim, *, runs_dir: Path, data_path: str | None) -> str:
 
 def _run(claim: Claim, arguments: Namespace) -> int:
     """Run the missing cells of the claim's comparisons; 1 when some failed."""
-    from ablations.commands import prepare, report_failures
+    from ablations.commands import prepare
     from ablations.launch import launch
+    from ablations.states import report_failures
 
     if claim.needs:
         print(f"{claim.id} also needs {claim.needs}", file=sys.stderr)

@@ -85,6 +85,17 @@ def _refuse(word: str, words: list[str]) -> NoReturn:
 
 
 def _config_flags(parser: argparse.ArgumentParser, words: list[str]) -> None:
+    """A flag for every name of a config, with its help, or for the names that are there."""
+    if {"-h", "--help"} & {*words}:
+        _described_flags(parser, words)
+        return
+    flags = [word.removeprefix("--").partition("=")[0] for word in words if word.startswith("--")]
+    for name in dict.fromkeys(flags):
+        if "." in name or name in ("task", "seed"):
+            parser.add_argument(f"--{name}", dest=name, default=argparse.SUPPRESS)
+
+
+def _described_flags(parser: argparse.ArgumentParser, words: list[str]) -> None:
     from ablations.config import paths
     from ablations.describe import describe_paths, values_of
     from ablations.study import task_asked_for
@@ -131,6 +142,7 @@ COMMANDS = {
         f"[{STUDY_USAGE}]",
         flags.status,
         "status",
+        module="ablations.status_commands",
     ),
     "table": Command("Compare the levels of a study in a table", STUDY_USAGE, flags.table, "table"),
     "effects": Command(

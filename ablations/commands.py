@@ -1,20 +1,15 @@
 """What each command of `ablate` does; heavy packages are imported where they are used."""
 
-import json
 import sys
 from argparse import Namespace
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.analysis_commands import put, results, study_view, tuning_progress
+from ablations.analysis_commands import put, read_study, tuning_progress
 from ablations.arguments import asked_config, planned, same_command
-from ablations.plan import Cell, Changes, Plan, estimate_seconds
+from ablations.plan import Cell, Plan, estimate_seconds
+from ablations.states import changes_text, count_states, report_failures, state_of
 from ablations.tasks import Task
-
-if TYPE_CHECKING:
-    from ablations.queue import Queue
 
 
 def run(arguments: Namespace) -> int:
@@ -54,7 +49,7 @@ def plan(arguments: Namespace) -> int:
     missing = {cell.id for cell in to_run}
     groups: dict[str, list[Cell]] = {}
     for cell in cells.cells:
-        groups.setdefault(_changes_text(cell.changes), []).append(cell)
+        groups.setdefault(changes_text(cell.changes), []).append(cell)
     print(f"{cells.name}: {len(cells.cells)} cells, {cells.study.arrangement}")
     for title, group in groups.items():
         print(title)
@@ -62,9 +57,9 @@ def plan(arguments: Namespace) -> int:
             state = "missing" if cell.id in missing else "has a result"
             print(f"    {cell.id}  seed {cell.config.seed}  {state}")
     for changes, reason in cells.dropped:
-        print(f"dropped: {_changes_text(changes)}: {reason}")
+        print(f"dropped: {changes_text(changes)}: {reason}")
     for changes, kept in cells.merged:
-        print(f"merged: {_changes_text(changes)}: the same run as {kept}")
+        print(f"merged: {changes_text(changes)}: the same run as {kept}")
     print(_cost(to_run, arguments.runs))
     return 0
 
@@ -83,7 +78,7 @@ def sweep(arguments: Namespace) -> int:
     while cells.is_tuning:
         print(f"{tuning_progress(cells)}; {len(cells.cells)} runs come next", flush=True)
         _launch(cells.cells, cells, arguments)
-        left = [c for c in cells.cells if _state(arguments.runs / c.id) in ("failed", "missing")]
+        left = [c for c in cells.cells if state_of(arguments.runs / c.id) in ("failed", "missing")]
         if left:
             return report_failures(left, arguments.runs)
         cells = planned(arguments)
@@ -91,7 +86,7 @@ def sweep(arguments: Namespace) -> int:
     if missing:
         print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
         _launch(missing, cells, arguments)
-    print(_count(cells, arguments.runs))
+    print(count_states(cells.name, cells.cells, arguments.runs))
     left = cells.missing(arguments.runs)
     if left:
         return report_failures(left, arguments.runs)
@@ -128,45 +123,15 @@ def _launch(missing: list[Cell], cells: Plan, arguments: Namespace) -> None:
     )
 
 
-def status(arguments: Namespace) -> int:
-    """Count results and failures, of one study or of the whole folder."""
-    if arguments.study is not None:
-        cells = planned(arguments)
-        if cells.is_tuning:
-            print(tuning_progress(cells))
-        queue = _queue(cells, arguments)
-        print(_count(cells, arguments.runs, queued=queue.states() if queue else {}))
-        from ablations.progress import at_work
-
-        for line in at_work(cells.cells, arguments.runs, queue.workers() if queue else {}):
-            print(line)
-        report_failures(cells.missing(arguments.runs), arguments.runs)
-        return 0
-    counts = Counter(_state(folder) for folder in sorted(arguments.runs.glob("*/")))
-    del counts["missing"]
-    found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    print(f"{arguments.runs}: {found or 'no runs'}")
-    return 0
-
-
 def table(arguments: Namespace) -> int:
     """Compare the levels of a study with its baseline."""
     from analysis.rendering import check_form, render
 
     check_form(arguments.format, arguments.columns)
-    cells, command = planned(arguments), same_command("sweep", arguments)
-    frame = results(cells, arguments.runs, command=command)
+    frame, view = read_study(arguments, effect=arguments.effect)
     from analysis.splits import compare_splits
     from analysis.tables import study_table
 
-    view = study_view(
-        cells,
-        metric=arguments.metric,
-        split=arguments.split,
-        command=command,
-        effect=arguments.effect,
-        mixed_code=arguments.mixed_code,
-    )
     comparison = study_table(*compare_splits(frame, view))
     text = render(comparison, format=arguments.format, columns=arguments.columns)
     put(text, arguments.output)
@@ -225,55 +190,6 @@ def prepare(cells: Sequence[Cell], runs_dir: Path, *, devices: int = 1) -> None:
         part = make_task_run(config, cache_dir=runs_dir / ".cache")
         if devices > 1 and config.updates:
             check_shares(part.data, count=devices)
-
-
-def _changes_text(changes: Changes) -> str:
-    return " ".join(f"{path}={value}" for path, value in changes.items()) or "baseline"
-
-
-def _state(folder: Path) -> str:
-    """`finished`, `diverged`, `pruned`, `failed`, `missing` or `unreadable`."""
-    try:
-        return json.loads((folder / "result.json").read_text(encoding="utf-8"))["status"]
-    except FileNotFoundError:
-        if (folder / "pruned.json").is_file():
-            return "pruned"
-        return "failed" if any(folder.glob("failure-*.txt")) else "missing"
-    except (ValueError, KeyError, TypeError):
-        return "unreadable"
-
-
-def _count(cells: Plan, runs_dir: Path, *, queued: Mapping[str, str] | None = None) -> str:
-    """Cells by state; `queued` is the state of those without a result that are in the queue."""
-    states = (_state(runs_dir / cell.id) for cell in cells.cells)
-    if queued:
-        states = (
-            queued.get(cell.id, state) if state in ("missing", "failed") else state
-            for cell, state in zip(cells.cells, states, strict=True)
-        )
-    found = ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items()))
-    return f"{cells.name}: {len(cells.cells)} cells: {found}"
-
-
-def _queue(cells: Plan, arguments: Namespace) -> "Queue | None":
-    from ablations.queue import Queue
-    from ablations.worker import queue_file
-
-    file = queue_file(arguments.runs, cells.name)
-    if arguments.storage is None and not file.exists():
-        return None
-    return Queue(arguments.storage or file, name=cells.name)
-
-
-def report_failures(cells: list[Cell], runs_dir: Path) -> int:
-    """Name the failed cells with the last line of what went wrong; 1 when there are cells."""
-    for cell in cells:
-        failures = sorted((runs_dir / cell.id).glob("failure-*.txt"))
-        if failures:
-            last = failures[-1].read_text(encoding="utf-8").strip().splitlines()[-1:]
-            changes = _changes_text(cell.changes)
-            print(f"failed: {cell.id} {changes} seed={cell.config.seed}: {''.join(last)}")
-    return 1 if cells else 0
 
 
 def _cost(missing: list[Cell], runs_dir: Path) -> str:

@@ -1,7 +1,7 @@
 """RunConfig: everything that decides what one run computes, its flat form, and its identity."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
@@ -170,6 +170,14 @@ def canonical(config: RunConfig) -> str:
 def run_id(config: RunConfig, data_fingerprint: str) -> str:
     """The identity of a run: 12 hexadecimal digits of what it computes and on what data."""
     return identity(_said(config), data_fingerprint)
+
+
+def seeded_ids(
+    config: RunConfig, seeds: Sequence[int], data_fingerprint: str
+) -> list[tuple[int, str]]:
+    """Each seed with the identity of the run that the config is with it."""
+    said = _said(config)
+    return [(seed, identity({**said, "seed": seed}, data_fingerprint)) for seed in seeds]
 
 
 def _said(config: RunConfig) -> dict[str, Scalar]:

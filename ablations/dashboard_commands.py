@@ -10,8 +10,8 @@ from pathlib import Path
 from ablations.analysis_commands import results, study_view
 from ablations.arguments import planned, same_command
 from ablations.plan import Plan
+from ablations.study_files import queue_file
 from ablations.tracked_values import recorded_curve
-from ablations.worker import queue_file
 
 DASHBOARD = ("optuna-dashboard", "'transformer-ablations[dashboard]'")
 HOST = "127.0.0.1"  # nobody else's machine

@@ -14,7 +14,8 @@ from ablations.progress import Progress
 from ablations.queue import Queue
 from ablations.stopping import Stop
 from ablations.storage import parse_address
-from ablations.worker import RENEW, TIME_UP, leaving, open_queue, queue_file
+from ablations.study_files import queue_file
+from ablations.worker import RENEW, TIME_UP, leaving, open_queue
 
 POLL_SECONDS = 0.5
 ANEW = {RENEW: "its GPU refused further work", TIME_UP: "its time was up"}  # by exit code

@@ -1,13 +1,22 @@
 """From a study to its cells: each one legal, each one once, each with its identity."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.config import RunConfig, Scalar, check, config_from_flat, flatten, refusals, run_id
+from ablations.config import (
+    RunConfig,
+    Scalar,
+    check,
+    config_from_flat,
+    flatten,
+    refusals,
+    seeded_ids,
+)
+from ablations.states import without_result
 from ablations.study import Arrangement, Study
 
 if TYPE_CHECKING:
@@ -62,6 +71,21 @@ class Cell:
     changes: Changes
     pruning: Mapping[str, Any] | None = None
 
+    @property
+    def seed(self) -> int:
+        """The seed of its config."""
+        return self.config.seed
+
+    @property
+    def values(self) -> dict[str, Scalar]:
+        """Its config by dotted names."""
+        return flatten(self.config)
+
+    @property
+    def updates(self) -> int:
+        """Updates of the weights; 0 where there is nothing to train."""
+        return self.config.updates
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -90,12 +114,7 @@ class Plan:
 
     def missing(self, runs_dir: Path) -> list[Cell]:
         """The cells without a result in this folder."""
-        there = {entry.name for entry in os.scandir(runs_dir)} if runs_dir.is_dir() else set()
-        return [
-            cell
-            for cell in self.cells
-            if cell.id not in there or not (runs_dir / cell.id / "result.json").is_file()
-        ]
+        return without_result(self.cells, runs_dir)
 
     def rows(self) -> list[dict[str, Scalar]]:
         """A row for each cell: `id`, `seed` and its level of every axis, by dotted name."""
@@ -127,19 +146,17 @@ def make_plan(study: Study, *, data_fingerprint: Callable[[Any], str] | None = N
             plan.dropped.append((changes, sentences[0]))
         else:
             legal.append((changes, config))
-    identify = data_fingerprint or baseline.task.value.fingerprint
-    fingerprints: dict[Any, str] = {}
+    identify = cache(data_fingerprint or baseline.task.value.fingerprint)
+    ids = [seeded_ids(config, study.seeds, identify(config.data)) for _, config in legal]
     seen: set[str] = set()
-    for seed, (changes, unseeded) in product(study.seeds, legal):
-        config = replace(unseeded, seed=seed)
-        if config.data not in fingerprints:
-            fingerprints[config.data] = identify(config.data)
-        cell = Cell(id=run_id(config, fingerprints[config.data]), config=config, changes=changes)
-        if cell.id in seen:
-            plan.merged.append(({**changes, "seed": seed}, cell.id))
-        else:
-            seen.add(cell.id)
-            plan.cells.append(cell)
+    for of_seed in zip(*ids, strict=True):
+        for (seed, identity), (changes, unseeded) in zip(of_seed, legal, strict=True):
+            if identity in seen:
+                plan.merged.append(({**changes, "seed": seed}, identity))
+                continue
+            seen.add(identity)
+            config = replace(unseeded, seed=seed)
+            plan.cells.append(Cell(id=identity, config=config, changes=changes))
     return plan
 
 
@@ -173,7 +190,7 @@ def estimate_seconds(cells: list[Cell], frame: "pandas.DataFrame") -> float | No
     for cell in cells:
         if not cell.config.updates:
             continue  # a few seconds, whatever it is
-        size = _size(flatten(cell.config))
+        size = _size(cell.values)
         if size not in by_size:
             return None
         per_step, once = by_size[size]

@@ -7,13 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
-from ablations.plan import Cell
+from ablations.states import Planned
+
+if TYPE_CHECKING:
+    from ablations.plan import Cell
 
 EMPTY: Mapping[str, str] = {}
 
@@ -28,7 +31,7 @@ class Progress:
         runs_dir: the folder of the runs.
     """
 
-    def __init__(self, cells: Sequence[Cell], *, runs_dir: Path) -> None:
+    def __init__(self, cells: "Sequence[Cell]", *, runs_dir: Path) -> None:
         self.runs_dir, self.total = runs_dir, len(cells)
         self.left = {cell.id: cell for cell in cells}
         self.counts: Counter[str] = Counter()
@@ -96,7 +99,7 @@ class Progress:
                 description=f"{worker}: {title(cell)}{f', loss {loss}' if loss else ''}",
             )
 
-    def _tell_failures(self, cell: Cell, *, runs_again: bool) -> None:
+    def _tell_failures(self, cell: "Cell", *, runs_again: bool) -> None:
         again = "runs again" if runs_again else "given up"
         found = set(self._failures(cell)) - self._told_failures
         for file in sorted(found & self._found_failures):
@@ -125,10 +128,10 @@ class Progress:
             parts.append(f"{duration(per_cell * len(self.left))} left")
         return ", ".join(parts)
 
-    def _failures(self, cell: Cell) -> Iterable[Path]:
+    def _failures(self, cell: "Cell") -> Iterable[Path]:
         return sorted((self.runs_dir / cell.id).glob("failure-*.txt"))
 
-    def _result(self, cell: Cell) -> dict[str, Any] | None:
+    def _result(self, cell: "Cell") -> dict[str, Any] | None:
         folder = self.runs_dir / cell.id
         try:
             return json.loads((folder / "result.json").read_text(encoding="utf-8"))
@@ -141,7 +144,7 @@ class Progress:
         return {"status": "pruned", **pruned} if cell.pruning else None
 
 
-def position(cell: Cell, runs_dir: Path) -> tuple[int, str]:
+def position(cell: Planned, runs_dir: Path) -> tuple[int, str]:
     """The update that a running cell has come to, and its training loss, as it last said."""
     try:
         lines = (runs_dir / cell.id / "learning_curve.csv").read_text(encoding="utf-8").splitlines()
@@ -151,14 +154,14 @@ def position(cell: Cell, runs_dir: Path) -> tuple[int, str]:
     return (int(last[0]["step"]), last[0]["train_loss"]) if last else (0, "")
 
 
-def running(cell: Cell, *, runs_dir: Path, worker: str) -> str:
+def running(cell: Planned, *, runs_dir: Path, worker: str) -> str:
     """What a worker does now, in a line."""
     step, loss = position(cell, runs_dir)
-    at = f"update {step} of {cell.config.updates}, loss {loss}" if loss else "has just begun"
+    at = f"update {step} of {cell.updates}, loss {loss}" if loss else "has just begun"
     return f"running on {worker}: {title(cell)}: {at}"
 
 
-def at_work(cells: Sequence[Cell], runs_dir: Path, workers: Mapping[str, str]) -> list[str]:
+def at_work(cells: Sequence[Planned], runs_dir: Path, workers: Mapping[str, str]) -> list[str]:
     """A line for each running cell; then the pace, as finished runs took, where it is known.
 
     Args:
@@ -189,13 +192,13 @@ def _seconds(file: Path) -> float | None:
         return None
 
 
-def title(cell: Cell) -> str:
+def title(cell: Planned) -> str:
     """The cell in a line: its id, what differs from the baseline, its seed."""
     changes = [f"{path.rpartition('.')[2]}={value}" for path, value in cell.changes.items()]
-    return " ".join([cell.id, *(changes or ["baseline"]), f"seed={cell.config.seed}"])
+    return " ".join([cell.id, *(changes or ["baseline"]), f"seed={cell.seed}"])
 
 
-def ended(cell: Cell, result: Mapping[str, Any]) -> str:
+def ended(cell: "Cell", result: Mapping[str, Any]) -> str:
     """What came of a cell, in a line: of many measured values, one in validation, one in test."""
     if result["status"] == "pruned":
         return f"pruned {result['pruned']}: {title(cell)}"

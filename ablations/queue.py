@@ -20,7 +20,6 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
 from ablations.attempts import next_attempt, older_than
-from ablations.config import flatten
 from ablations.entries import Entry, entries_of
 from ablations.files import create_once
 from ablations.processes import machine_key, process_key
@@ -131,7 +130,7 @@ class Queue:
                     present.add(entry.cell)
             # Asked for now: one that ran when the plan was made may have a result since.
             for cell in (c for i, c in wanted.items() if i not in present and not done(i)):
-                attributes = {"cell": cell.id, "config": flatten(cell.config)}
+                attributes = {"cell": cell.id, "config": cell.values}
                 self._add({**attributes, "changes": cell.changes, "pruning": cell.pruning})
 
     def claim(self, place: str = "") -> Claim | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ablations.analysis_commands import put, recorded_plan, study_view
 from ablations.claim import load_claims
 from ablations.plan import Plan
-from ablations.study import Arrangement, shipped_studies
+from ablations.study import Arrangement
+from ablations.study_files import shipped_studies
 
 if TYPE_CHECKING:
     import pandas

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ import yaml
 from ablations.config import Scalar, parse_value, plain
 from ablations.reported import checked_reported
 from ablations.search import Search, parse_search
+from ablations.study_files import shipped_studies, study_text
 from ablations.tasks import Task
 
-TABLES = resources.files("ablations") / "tables"
 STUDY_KEYS = (
     *("name", "description", "base", "design", "axes", "seeds", "metric", "split", "reported"),
     "search",
@@ -68,11 +67,6 @@ class Study:
         return {axis: levels[0] for axis, levels in self.axes.items()}
 
 
-def shipped_studies() -> list[str]:
-    """Names of the studies that come with the package."""
-    return sorted(Path(f.name).stem for f in TABLES.iterdir() if f.name.endswith(".yaml"))
-
-
 def load_study(name_or_path: str, *, overrides: Mapping[str, Any] | None = None) -> Study:
     """Read a study.
 
@@ -83,7 +77,7 @@ def load_study(name_or_path: str, *, overrides: Mapping[str, Any] | None = None)
     Raises:
         ValueError: no such study, or a key, name, value or level in it that is not legal.
     """
-    text = _study_text(name_or_path)
+    text = study_text(name_or_path)
     if text is None:
         raise ValueError(
             f"{name_or_path!r} is neither a file nor a shipped study; shipped: "
@@ -106,7 +100,7 @@ def task_asked_for(words: Sequence[str]) -> Task:
         if word == "--task" or word.startswith("--task="):
             return parse_value("task", word.partition("=")[2] or following)
     for word in words:
-        text = _study_text(word.removeprefix("--config="))
+        text = study_text(word.removeprefix("--config="))
         try:
             content = read_mapping(text or "")
             grid = (content.get("parameters") or {}).get("task") or {}
@@ -115,15 +109,6 @@ def task_asked_for(words: Sequence[str]) -> Task:
         except (ValueError, AttributeError, KeyError):
             continue
     return Task.translation
-
-
-def _study_text(name_or_path: str) -> str | None:
-    """The content of a file or of a shipped study; None where there is neither."""
-    if Path(name_or_path).is_file():
-        return Path(name_or_path).read_text(encoding="utf-8")
-    if name_or_path in shipped_studies():
-        return (TABLES / f"{name_or_path}.yaml").read_text(encoding="utf-8")
-    return None
 
 
 def read_mapping(text: str) -> dict[str, Any]:

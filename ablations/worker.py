@@ -19,6 +19,7 @@ from ablations.progress import ended, last_line, title
 from ablations.queue import Claim, Queue
 from ablations.stopping import PrunedError, Stop
 from ablations.storage import parse_address, studies_in
+from ablations.study_files import queue_file
 
 POLL_SECONDS = 1.0
 LEAVE_SECONDS = 60.0  # for the current update, once the launcher is gone
@@ -30,11 +31,6 @@ STOPPING = (
     "stopping after this update, with a checkpoint; the cell goes back to the queue, and what is "
     "being evaluated is finished. Ctrl-C again stops now: nothing is lost."
 )
-
-
-def queue_file(runs_dir: Path, name: str) -> Path:
-    """Where the queue of a study is kept unless an address is given."""
-    return runs_dir / "studies" / f"{name}.sqlite"
 
 
 def work(

@@ -2,9 +2,11 @@
 
     python -m benchmarks.startup
 
-Commands start cold, in a process of their own. A cell has started at its first update: cold where
-it is the first of its process, imports and reading of data included, warm where a worker has run
-another seed before. Wall seconds, so a busy machine shows. Prints a table, then a line of JSON.
+Commands start cold, in a process of their own; the status is that of a study that was planned
+before, and of one that never was. A cell has started at its first update: cold where it is the
+first of its process, imports and reading of data included, warm where a worker has run another seed
+before. Wall seconds, so a busy machine shows. Prints a table with what each should stay under on a
+machine with nothing else to do, then a line of JSON.
 """
 
 import argparse
@@ -19,8 +21,13 @@ from typing import Any
 
 from benchmarks import _measuring
 
-COMMANDS = {"ablate --help": ["--help"], "ablate status demo": ["status", "demo"]}
+COMMANDS = {
+    "ablate --help": ["--help"],
+    "ablate status demo": ["status", "demo"],
+    "ablate status, unplanned": ["status", "demo", "--runs=none"],
+}
 COLD, WARM = "a cell, cold", "a cell, warm"
+TARGETS = {"ablate --help": 0.5, "ablate status demo": 1.5, WARM: 0.3}
 TWO_CELLS = """
 import time
 started = time.perf_counter()
@@ -56,6 +63,8 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     arguments = parser.parse_args(words)
     seconds: dict[str, list[float]] = {name: [] for name in (*COMMANDS, COLD, WARM)}
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "runs").mkdir()
+        _python("-m", "ablations.cli", "plan", "demo", cwd=folder)
         for _ in range(arguments.repetitions):
             for name, command in COMMANDS.items():
                 started = time.perf_counter()
@@ -66,9 +75,10 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
                 (COLD, WARM), _python("-c", TWO_CELLS, str(runs), cwd=folder).split(), strict=True
             ):
                 seconds[name].append(float(line))
-    print(f"{'seconds':<20} {'median and range':>20}")
+    print(f"{'seconds':<25} {'median and range':>20} {'target':>8}")
     for name, values in seconds.items():
-        print(f"{name:<20} {_measuring.median(values):>20}")
+        target = f"{TARGETS[name]:>8}" if name in TARGETS else ""
+        print(f"{name:<25} {_measuring.median(values):>20} {target}".rstrip())
     print(json.dumps(seconds))
     return seconds
 

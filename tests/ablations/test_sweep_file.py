@@ -5,7 +5,8 @@ import yaml
 
 from ablations.config import flatten, parse_value, paths
 from ablations.plan import make_plan
-from ablations.study import TABLES, Arrangement, load_study, shipped_studies
+from ablations.study import Arrangement, load_study
+from ablations.study_files import TABLES, shipped_studies
 from lightning_modules.design import AXES
 
 ROOT = Path(__file__).parents[2]
