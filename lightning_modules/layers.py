@@ -11,6 +11,7 @@ from lightning_modules.axes.initialization import make_linear
 from lightning_modules.axes.norms import MakeNorm
 from lightning_modules.cache import LayerCache
 from lightning_modules.design import Design, Dims
+from lightning_modules.dropout import Dropout
 from lightning_modules.masks import AttentionMask
 from lightning_modules.placement import Placement
 
@@ -86,6 +87,7 @@ class Attention(nn.Module):
         self.output = make(dims.n_heads * dims.d_value, dims.d_model, n_branches=n_branches)
         self.query_norm = design.query_key_norm(dims.d_key)
         self.key_norm = design.query_key_norm(dims.d_key)
+        self.dropout = Dropout(dims.attention_dropout)
 
     def forward(
         self,
@@ -141,7 +143,7 @@ class Attention(nn.Module):
         if self.design.mask.fusable and not (drops or single) and self.observer is None:
             return fused_attention(query, key, value, bias=bias, mask=mask, scale=self.scale)
         weights = self.weights(query, key, bias=bias, mask=mask)
-        return F.dropout(weights, self.dims.attention_dropout, self.training) @ value
+        return self.dropout(weights) @ value
 
     def _keys_values(
         self,
@@ -187,7 +189,7 @@ class Block(nn.Module):
 
         def wiring() -> nn.Module:
             residual = design.residual(n_branches)
-            return design.norm_position(make_norm, residual, nn.Dropout(dims.dropout))
+            return design.norm_position(make_norm, residual, Dropout(dims.dropout))
 
         attention = partial(Attention, design, dims, n_branches=n_branches)
         self.self_attention, self.around_self = attention(), wiring()

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from lightning_modules.axes.embeddings import TokenTable
 from lightning_modules.cache import Cache
 from lightning_modules.design import Design, Dims
+from lightning_modules.dropout import Dropout
 from lightning_modules.layers import Block
 from lightning_modules.masks import AttentionMask, real_positions
 from lightning_modules.placement import Placement
@@ -38,7 +39,7 @@ class Stack(nn.Module):
         super().__init__()
         self.position = design.position(design, dims, causal=causal)
         self.injection = design.position_injection(dims) if self.position.has_vectors else None
-        self.dropout = nn.Dropout(dims.dropout)
+        self.dropout = Dropout(dims.dropout)
         make_norm = partial(design.norm_kind, dims.d_model, eps=dims.norm_epsilon)
         of_block = design.norm_sharing(make_norm)
         self.blocks = nn.ModuleList(

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lightning_modules.axis import Axis, Level
+from lightning_modules.dropout import Dropout
 
 MakeLinear = Callable[..., nn.Linear]
 
@@ -41,7 +42,7 @@ class FeedForward(nn.Module):
         make_last: MakeLinear,
     ) -> None:
         super().__init__()
-        self.activation, self.dropout = activation, nn.Dropout(dropout)
+        self.activation, self.dropout = activation, Dropout(dropout)
         self.inner, self.outer = make_linear(d_model, d_ff), make_last(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -55,6 +55,15 @@ def test_masks_have_one_type_one_polarity_and_one_shape() -> None:
     assert lengths.keep[:, 0, 0].tolist() == [[True, True, False], [True, True, True]]
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_rows_without_padding_need_no_mask(causal: bool) -> None:
+    mask = AttentionMask.from_lengths(torch.tensor([3, 3]), 3, causal=causal)
+    assert mask == AttentionMask(causal=causal)
+    padded = AttentionMask.from_lengths(torch.tensor([3, 3]), 4, causal=causal)
+    assert padded.keep is not None
+    assert not padded.keep[..., 3].any()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("mask", MaskMethod)
 def test_masks_by_precision(mask: MaskMethod, dtype: torch.dtype) -> None:
