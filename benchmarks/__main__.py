@@ -23,7 +23,7 @@ from benchmarks import _measuring
 
 KEPT = Path("runs/benchmarks/all.json")
 WORDS: dict[str, list[str]] = {
-    "decoding": ["--sentences=100", "--repetitions=2"],
+    "decoding": ["--sentences=60", "--repetitions=2"],
     "overhead": ["--cells=10"],
     "tracking": ["--repetitions=3"],
     "training": ["--updates=12"],
