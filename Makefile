@@ -21,10 +21,9 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-## Speed against what one would write otherwise, one table a file; no part of the tests.
+## Speed against what one would write otherwise, in about eleven minutes; no part of the tests.
 bench: $(INSTALLED)
-	@for file in benchmarks/[!_]*.py; do \
-	  $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
+	$(BIN)/python -m benchmarks
 
 ## The page of the axes, from the code.
 docs/axes.md: $(INSTALLED) FORCE

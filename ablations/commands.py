@@ -108,14 +108,16 @@ def worker(arguments: Namespace) -> int:
 
 
 def _launch(missing: list[Cell], cells: Plan, arguments: Namespace) -> None:
-    prepare(missing, arguments.runs, devices=arguments.devices_per_cell)
     from ablations.launch import launch
+    from ablations.packing import asked_workers
 
+    workers = asked_workers(cells.cells, arguments)
+    prepare(missing, arguments.runs, devices=arguments.devices_per_cell)
     launch(
         missing,
         name=cells.name,
         runs_dir=arguments.runs,
-        workers=arguments.workers,
+        workers=workers,
         wandb=not arguments.no_wandb,
         storage=arguments.storage,
         devices=arguments.devices_per_cell,

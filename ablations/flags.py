@@ -148,7 +148,15 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     study(parser)
     _no_wandb(parser)
     _storage_flag(parser)
-    parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+    workers = parser.add_mutually_exclusive_group()
+    workers.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
+    workers.add_argument(
+        "--cells-per-device",
+        type=_packing,
+        metavar="N",
+        help="a worker for each of N cells on every GPU; auto: as many as fit by the memory of the "
+        "study's finished runs",
+    )
     _devices(parser)
     parser.add_argument(
         "--launcher",
@@ -279,6 +287,10 @@ def _difference(text: str) -> float:
     if not 0 < abs(number) < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number other than 0")
     return number
+
+
+def _packing(text: str) -> int | str:
+    return text if text == "auto" else _count(text)
 
 
 def _count(text: str) -> int:

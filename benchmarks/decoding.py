@@ -56,7 +56,8 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     split = part.data.test_splits[0]
     rows = range(min(arguments.sentences, len(part.data.references(split))))
     batches = list(part.data.test_dataloader(split, rows))
-    for arm in _arms(part, module, batches[-1:]).values():
+    few = list(part.data.test_dataloader(split, rows[:2]))
+    for arm in _arms(part, module, few).values():
         arm()  # the first call of anything is slower
     arms = _arms(part, module, batches)
     outputs: dict[str, list[list[int]]] = {}

@@ -1,0 +1,133 @@
+"""Two trainings side by side on a thread each, against one after the other on two threads.
+
+    python -m benchmarks.workers
+
+Both do the same updates of Transformer-Tiny on random tokens, in processes that have started
+before the clock does, by turns. The machine should be quiet: it is the wall clock that tells, and
+whoever has two threads is held up by the slower one. Prints a table, then one line of JSON.
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from benchmarks import _measuring  # before torch: it sets the threads
+
+# isort: split
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from ablations.launch import usable_cores
+from data.batches import translation_block
+from lightning_modules.optimization import Optim
+from lightning_modules.translation import TranslationModule
+
+TRAININGS = 2
+VOCABULARY, ROWS, LENGTH = 10_000, 64, 20
+SIDE, AFTER = "side by side, 1 thread each", "one after the other, 2 threads"
+TARGET = 1.2  # times as long one after the other as side by side
+
+
+class _Training:
+    """What a process trains, kept between two calls."""
+
+    module: TranslationModule
+    optimizer: torch.optim.Optimizer
+
+
+def main(words: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure, print, and return what is printed as JSON.
+
+    Raises:
+        SystemExit: there are not cores enough to compare.
+    """
+    arguments = _parser().parse_args(words)
+    if usable_cores() < TRAININGS:
+        raise SystemExit(f"{usable_cores()} core(s) can be used, and this takes {TRAININGS}")
+    seconds: dict[str, list[float]] = {SIDE: [], AFTER: []}
+    with ExitStack() as stack:
+        arms = {
+            SIDE: [stack.enter_context(_process(threads=1)) for _ in range(TRAININGS)],
+            AFTER: [stack.enter_context(_process(threads=TRAININGS))],
+        }
+        for processes in arms.values():
+            _wall_seconds(processes, updates=2)  # starts them, and the first updates are slower
+        for _ in range(arguments.repetitions):
+            for name, processes in arms.items():
+                updates = TRAININGS * arguments.updates // len(processes)
+                seconds[name].append(_wall_seconds(processes, updates=updates))
+    found = {"updates": arguments.updates, "wall_seconds": seconds, **_measuring.machine()}
+    print(_table(found))
+    print(json.dumps(found))
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Time two trainings on two cores.")
+    parser.add_argument("--updates", type=int, default=8, help="of each training (8)")
+    parser.add_argument("--repetitions", type=int, default=3, help="of both ways (3)")
+    return parser
+
+
+def _process(*, threads: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        1,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=partial(_prepare, threads),
+    )
+
+
+def _prepare(threads: int) -> None:
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    _Training.module = TranslationModule(vocabulary_size=VOCABULARY)
+    _Training.module.summed = _mean  # type: ignore[method-assign]  # no Trainer here
+    _Training.optimizer = torch.optim.AdamW(_Training.module.parameters(), fused=True)
+
+
+def _mean(total: Tensor, n_targets: int) -> dict[str, Tensor]:
+    return {"loss": total / n_targets}
+
+
+def _train(updates: int) -> None:
+    module, optimizer = _Training.module, _Training.optimizer
+    for _ in range(updates):
+        batch = translation_block(*torch.randint(4, VOCABULARY, (2, ROWS, LENGTH)))
+        module.training_step(batch, 0)["loss"].backward()
+        clip_grad_norm_(module.parameters(), Optim().clip_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def _wall_seconds(processes: Sequence[ProcessPoolExecutor], *, updates: int) -> float:
+    started = time.perf_counter()
+    for training in [process.submit(_train, updates) for process in processes]:
+        training.result()
+    return time.perf_counter() - started
+
+
+def _table(found: dict[str, Any]) -> str:
+    seconds = found["wall_seconds"]
+    lines = [
+        f"{TRAININGS} trainings of {found['updates']} updates; {found['hardware']}",
+        f"{'':<32} {'wall seconds':>20} {'times the first':>20} {'asked for':>14}",
+    ]
+    for name, target in ((SIDE, ""), (AFTER, f"at least {TARGET}")):
+        ratios = _measuring.ratios(seconds[name], seconds[SIDE])
+        lines.append(
+            f"{name:<32} {_measuring.median(seconds[name]):>20} {_measuring.median(ratios):>20} "
+            f"{target:>14}"
+        )
+    lines.append("Medians with their range over repetitions; ratios by repetition.")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
