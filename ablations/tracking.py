@@ -158,6 +158,7 @@ class Tracker:
                 finish_timeout=FINISH_SECONDS,
                 finish_timeout_raises=True,
                 x_save_requirements=False,
+                disable_git=True,  # asking git takes half the start, and the record has the commit
                 # What was logged before a kill -9 is then on the disk, but for the last second.
                 x_transaction_log_flush_interval=1.0,
             ),

@@ -44,8 +44,9 @@ def results_study(
     times = frame.drop_duplicates("run").set_index("run")[["started", "ended"]]
     higher = metric_of(study.metric).higher_is_better
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    direction = "maximize" if higher else "minimize"
-    found = optuna.create_study(study_name=study.name, direction=direction)
+    found = optuna.create_study(
+        study_name=study.name, direction="maximize" if higher else "minimize"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         found.set_metric_names([f"{study.metric} on {study.split}"])
