@@ -73,7 +73,8 @@ class Progress:
             states: `waiting` or `running`, by the id of each cell for which that is so.
             workers: who runs it, by the id of each running cell.
         """
-        for cell in list(self.left.values()):
+        begun = [cell for cell in self.left.values() if (self.runs_dir / cell.id).exists()]
+        for cell in begun:
             result = self._result(cell)
             self._tell_failures(cell, runs_again=cell.id in states or result is not None)
             if result is not None:
