@@ -15,7 +15,7 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map any shape to the same shape."""
-        if not self.training or self.p == 0 or x.device.type != "cpu":
+        if not self.training or self.p == 0 or not x.is_cpu:
             return super().forward(x)
         dropped = min(round(self.p * STEPS), STEPS - 1)
         # PyTorch draws a number for each element. Here 64 random bits do for four of them.
