@@ -55,7 +55,7 @@ class AttentionMask:
         On a CPU, rows without padding give none.
         """
         # To ask would hold up a GPU. Buckets of one length are common, and masks cost 3% of a step.
-        if lengths.device.type == "cpu" and bool(lengths.eq(longest).all()):
+        if lengths.is_cpu and bool(lengths.eq(longest).all()):
             return cls(causal=causal)
         keep = real_positions(lengths, longest)[:, None, None, :]
         return cls(keep=keep, causal=causal, right_padded=True)
