@@ -138,9 +138,7 @@ class Attention(nn.Module):
             group = self.dims.n_heads // self.n_shared
             key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
         drops = self.training and self.dims.attention_dropout > 0
-        # Nothing to fuse in a single query: on a CPU the kernel takes longer than the products.
-        single = query.shape[2] == 1 and query.is_cpu
-        if self.design.mask.fusable and not (drops or single) and self.observer is None:
+        if self.design.mask.fusable and not drops and self.observer is None:
             return fused_attention(query, key, value, bias=bias, mask=mask, scale=self.scale)
         weights = self.weights(query, key, bias=bias, mask=mask)
         return self.dropout(weights) @ value
