@@ -17,9 +17,11 @@ from benchmarks import (
     _plain_loop,
     _to_bleu,
     decoding,
+    forecasting,
     gpu_check,
     ledger,
     levels,
+    memory,
     recurrence,
     startup,
     training,
@@ -144,6 +146,27 @@ def test_a_level_costs_steps_of_the_baseline(
     assert list(found) == [name for name, *_ in few]
     assert all(len(ratios) == 1 and ratios[0] > 0 for ratios in found.values())
     assert few[0][0] in capsys.readouterr().out
+
+
+def test_kinds_of_tokens_are_timed_beside_points(capsys: pytest.CaptureFixture[str]) -> None:
+    found = forecasting.main(["--repetitions", "1"])
+    out = capsys.readouterr().out
+    assert json.loads(out.splitlines()[-1]) == found
+    assert list(found) == list(forecasting.KINDS)
+    assert found["patches of 16, by 16"][0] > found[forecasting.SLOWEST][0]  # by 35 times
+    assert "1.0 [1.0, 1.0]" in next(line for line in out.splitlines() if "points" in line)
+
+
+def test_memory_is_measured_over_lengths(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "LENGTHS", (128, 256, 512))
+    found = memory.main([])
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == found
+    short, middle, long = found["fused"]
+    assert middle - short == pytest.approx((long - middle) / 2)  # grows with the length
+    short, middle, long = found["explicit"]
+    assert (long - middle) / (middle - short) > 3  # nearly with its square
 
 
 def test_layers_are_timed_over_lengths(
