@@ -52,6 +52,15 @@ def test_each_is_run_shown_and_kept(folder: Path, capfd: pytest.CaptureFixture[s
     assert "other 2.50 [2.00, 3.00] times side by side" in shown["workers"]
 
 
+def test_json_of_another_form_does_not_cost_the_table() -> None:
+    seconds = {"wall_seconds": 1.0, "cpu_seconds": 2.0, "exit_code": 0, "printed": []}
+    found = {"ratio": {"cell_cpu": [1.0, 1.5, 2.0]}}
+    table = bench.table({"tracking": {**seconds, "found": found}})
+    assert "a cell with W&B 1.500 [1.000, 2.000] times without" in table
+    table = bench.table({"tracking": {**seconds, "found": {}}})
+    assert "another form than the table expects: KeyError('ratio')" in table
+
+
 def test_a_gpu_is_asked_only_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
