@@ -212,7 +212,7 @@ COMMANDS = {
     ),
     "wandb": Command(
         "Send a study's results to W&B, fetch results from there, or make its dashboards there",
-        "push | pull | workspace | report STUDY [options]",
+        "push | workspace | report STUDY | pull [STUDY] [options]",
         flags.wandb,
         "wandb",
         module="ablations.wandb_commands",

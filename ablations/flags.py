@@ -106,7 +106,12 @@ def wandb(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate wandb`."""
     actions = ("push", "pull", "workspace", "report")
     parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
-    study(parser)
+    parser.add_argument(
+        "study",
+        nargs="?",
+        help="a study file, or the name of a shipped study; pull without one: all of the project",
+    )
+    _runs_flag(parser)
     parser.add_argument(
         "--dry-run",
         type=Path,

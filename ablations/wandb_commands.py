@@ -2,8 +2,9 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ablations.analysis_commands import put, results, study_view
 from ablations.arguments import planned, same_command
@@ -19,6 +20,10 @@ def wandb(arguments: Namespace) -> int:
     """Do what is asked; 1 when something could not be sent or fetched."""
     if arguments.dry_run is not None and arguments.action in ("push", "pull"):
         raise ValueError(f"--dry-run: {arguments.action} writes no JSON; leave it out")
+    if arguments.study is None:
+        if arguments.action != "pull":
+            raise ValueError(f"wandb {arguments.action}: name a study; only pull goes without one")
+        return _pull_all(arguments.runs)
     return ACTIONS[arguments.action](planned(arguments), arguments)
 
 
@@ -55,11 +60,34 @@ def _push(cells: Plan, arguments: Namespace) -> int:
 
 def _pull(cells: Plan, arguments: Namespace) -> int:
     """Fetch each result that is not here."""
-    from ablations.wandb_server import fetch, find_runs, is_whole
+    from ablations.wandb_server import find_runs
 
-    runs_dir, fetched, problems = arguments.runs, 0, 0
-    missing = [cell.id for cell in cells.missing(runs_dir)]
-    for identity, run in find_runs(missing):
+    missing = [cell.id for cell in cells.missing(arguments.runs)]
+    fetched, problems = _fetch(find_runs(missing), arguments.runs)
+    left = len(cells.missing(arguments.runs))
+    here = len(cells.cells) - len(missing)
+    print(f"{cells.name}: {fetched} fetched, {here} were here, {left} still missing")
+    return 1 if problems else 0
+
+
+def _pull_all(runs_dir: Path) -> int:
+    """Fetch each result of the project that is not here, of whatever study it is."""
+    from ablations.tracking import project
+    from ablations.wandb_server import find_runs
+
+    found = dict(find_runs())
+    missing = {i: run for i, run in found.items() if not (runs_dir / i / "result.json").exists()}
+    fetched, problems = _fetch(missing.items(), runs_dir)
+    print(f"{project()}: {fetched} fetched, {len(found) - len(missing)} were here")
+    return 1 if problems else 0
+
+
+def _fetch(found: Iterable[tuple[str, Any]], runs_dir: Path) -> tuple[int, int]:
+    """How many results came, and how many were no good; which, is said."""
+    from ablations.wandb_server import fetch, is_whole
+
+    fetched, problems = 0, 0
+    for identity, run in found:
         if not is_whole(run):
             print(f"left out: run {identity} at W&B has no result yet")
             continue
@@ -68,10 +96,7 @@ def _pull(cells: Plan, arguments: Namespace) -> int:
         except ValueError as error:
             print(f"left out: run {identity} at W&B: {error}", file=sys.stderr)
             problems += 1
-    left = len(cells.missing(runs_dir))
-    here = len(cells.cells) - len(missing)
-    print(f"{cells.name}: {fetched} fetched, {here} were here, {left} still missing")
-    return 1 if problems else 0
+    return fetched, problems
 
 
 def _dashboard(cells: Plan, arguments: Namespace) -> int:

@@ -16,14 +16,16 @@ NO_PROJECT = "Could not find project"
 IDENTITY = re.compile(r"[0-9a-f]{12}")
 
 
-def find_runs(identities: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """The runs of these ids, each with its id; those of a W&B sweep have another one there.
+def find_runs(identities: Iterable[str] | None = None) -> Iterator[tuple[str, Any]]:
+    """The runs of these ids, or all, each with its id; those of a W&B sweep have another one there.
 
     Raises:
         ValueError: there is no key, or the server does not answer or know it.
     """
-    asked = list(identities)
-    wanted = {"$or": [{"name": {"$in": asked}}, {"config.run": {"$in": asked}}]}
+    asked = None if identities is None else list(identities)
+    wanted: dict[str, Any] = {}
+    if asked is not None:
+        wanted = {"$or": [{"name": {"$in": asked}}, {"config.run": {"$in": asked}}]}
     place = "/".join(part for part in (os.environ.get("WANDB_ENTITY"), project()) if part)
     try:
         api = quiet_wandb().Api(timeout=SECONDS)
@@ -34,7 +36,7 @@ def find_runs(identities: Iterable[str]) -> Iterator[tuple[str, Any]]:
         raise ValueError(f"W&B: {' '.join(str(error).split())}; is WANDB_API_KEY set?") from None
     for run in found:
         identity = run.config.get("run", run.id)
-        if identity in asked:
+        if IDENTITY.fullmatch(identity) if asked is None else identity in asked:
             yield identity, run
 
 

@@ -96,6 +96,24 @@ def test_pulled_results_are_those_that_were_pushed(
     assert out == "tiny: 0 fetched, 2 were here, 0 still missing\n"
 
 
+def test_pull_without_a_study_fetches_every_run_of_the_project(
+    ablate: Ablate, cells: list[Cell], server: WandbServer
+) -> None:
+    run_here(cells[1])
+    ablate("wandb", "push", "tiny.yaml")
+    other = {"config": {}, "files": {}, "history": [], "state": "finished", "summary": {}}
+    server.runs["somebody-elses"] = other
+    out = ablate("wandb", "pull", "--runs=elsewhere")[1]
+    assert out == "transformer-ablations: 2 fetched, 0 were here\n"
+    assert load("elsewhere").frame.equals(load("runs").frame)
+    assert ablate("wandb", "pull")[1] == "transformer-ablations: 0 fetched, 2 were here\n"
+    code, _, error = ablate("wandb", "push")
+    assert (code, error) == (
+        2,
+        "ablate: wandb push: name a study; only pull goes without one\n",
+    )
+
+
 def test_an_edited_record_is_not_pulled(
     ablate: Ablate, cells: list[Cell], server: WandbServer
 ) -> None:
