@@ -11,9 +11,9 @@ def _runs_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the runs (runs)")
 
 
-def study(parser: argparse.ArgumentParser) -> None:
+def study(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
     """A study and the folder of its runs."""
-    parser.add_argument("study", help="a study file, or the name of a shipped study")
+    parser.add_argument("study", nargs=nargs, help="a study file, or the name of a shipped study")
     _runs_flag(parser)
 
 
@@ -106,12 +106,7 @@ def wandb(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate wandb`."""
     actions = ("push", "pull", "workspace", "report")
     parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
-    parser.add_argument(
-        "study",
-        nargs="?",
-        help="a study file, or the name of a shipped study; pull without one: all of the project",
-    )
-    _runs_flag(parser)
+    study(parser, nargs="?")
     parser.add_argument(
         "--dry-run",
         type=Path,
