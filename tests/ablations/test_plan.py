@@ -219,7 +219,7 @@ def test_an_axis_cannot_be_overridden(path, message):
 
 def test_an_unknown_study_lists_the_shipped_ones():
     with pytest.raises(
-        ValueError, match="neither a file nor a shipped study; shipped: copy_choices, copy_norm"
+        ValueError, match="neither a file nor a shipped study; shipped: copy_choices, copy_heads, "
     ):
         load_study("nope")
 
