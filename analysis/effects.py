@@ -107,22 +107,34 @@ def study_effects(frame: pd.DataFrame, study: StudyView) -> Effects:
 
 
 def dependencies(effects: Effects) -> list[str]:
-    """One sentence for each interaction whose interval leaves out 0: what depends on what."""
+    """What depends on what: a sentence for each level and axis with an interval that leaves out 0.
+
+    It gives the effect at each level of the other axis, with the verdict on how much it differs
+    there from that at the first one, where that interval leaves out 0.
+    """
     rows = effects.contrasts
     found = rows[(rows["kind"] == "interaction") & ((rows["low"] > 0) | (rows["high"] < 0))]
-    return [_dependence(row, effects) for _, row in found.iterrows()]
+    names = ["axis", "level", "given"]
+    groups = found.groupby(names, sort=False, dropna=False)
+    return [
+        _dependence(dict(zip(names, key, strict=True)), group, effects) for key, group in groups
+    ]
 
 
-def _dependence(row: pd.Series, effects: Effects) -> str:
+def _dependence(which: dict[str, Any], found: pd.DataFrame, effects: Effects) -> str:
     table, digits = effects.conditional, metric_of(effects.metric).decimals
-    same = [has_level(table, name, row[name]) for name in ("axis", "level", "given")]
-    members = table[same[0] & same[1] & same[2]]
+    same = [has_level(table, name, value) for name, value in which.items()]
+    verdicts = found.set_index("given_level")["verdict"].to_dict()
     at = ", ".join(
         f"{line['difference']:+.{digits}f} [{line['low']:+.{digits}f}, {line['high']:+.{digits}f}] "
-        f"at {line['given']}={line['given_level']}"
-        for _, line in members.iterrows()
+        f"at {line['given_level']}{_in_brackets(verdicts.get(line['given_level'], ''))}"
+        for _, line in table[same[0] & same[1] & same[2]].iterrows()
     )
-    return f"{row['axis']}={row['level']} on {row['given']} ({row['verdict']}): {at}"
+    return f"{which['axis']}={which['level']} on {which['given']}: {at}"
+
+
+def _in_brackets(words: str) -> str:
+    return f" ({words})" if words else ""
 
 
 def _main_effects(cells: pd.DataFrame, study: StudyView) -> Iterator[dict[str, Any]]:

@@ -82,12 +82,27 @@ def test_without_a_planted_interaction_effects_add_up():
 
 def test_what_depends_on_what_is_said_with_the_effect_at_each_level(interacting):
     (sentence,) = [s for s in dependencies(interacting) if "warmup" in s]
-    assert sentence.startswith("design.norm_position=post on optim.warmup_steps (depends): ")
+    assert sentence.startswith("design.norm_position=post on optim.warmup_steps: ")
+    assert sentence.endswith(" at 0 (depends)")
     at = interacting.conditional
     chosen = at[(at["axis"] == POST[0]) & (at["given"] == COLD[0])].set_index("given_level")
     assert chosen.loc[100, "difference"] == pytest.approx(-1, abs=0.3)
     assert chosen.loc[0, "difference"] == pytest.approx(-3, abs=0.3)
     assert f"{chosen.loc[0, 'difference']:+.2f}" in sentence
+    assert sentence.count("depends") == 1  # at the level that is compared with the first one
+
+
+def test_an_axis_of_many_levels_makes_one_sentence():
+    score = planted({}, noise=0.2)
+
+    def scored(cell):
+        return score(cell) - cell["dims.n_heads"] * (cell["design.norm_position"] == "post")
+
+    axes = {"design.norm_position": ["pre", "post"], "dims.n_heads": [2, 4, 8]}
+    found = dependencies(study_effects(*made(scored, axes=axes)))
+    (sentence,) = [s for s in found if s.startswith("design.norm_position=post on dims.n_heads: ")]
+    at_levels = [part.split(" at ")[1] for part in sentence.split(", ") if " at " in part]
+    assert at_levels == ["2", "4 (depends)", "8 (depends)"]
 
 
 def test_effects_are_those_of_a_least_squares_fit_of_statsmodels():
