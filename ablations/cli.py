@@ -1,6 +1,7 @@
 """The command `ablate`: its arguments. What the commands do is in the files that they name."""
 
 import argparse
+import gc
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -40,8 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         arguments = _parse(words)
-        command = COMMANDS[arguments.command]
-        return getattr(importlib.import_module(command.module), command.run)(arguments)
+        return _run_of(COMMANDS[arguments.command])(arguments)
     except ValueError as error:
         print(f"ablate: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -51,6 +51,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("ablate: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
+
+
+def _run_of(command: Command) -> Callable[[argparse.Namespace], int]:
+    """What runs a command, from its module."""
+    # What torch makes while it is imported stays: to look through it for garbage again and again
+    # takes a tenth of a short command.
+    gc.disable()
+    module = importlib.import_module(command.module)
+    gc.enable()
+    gc.freeze()
+    return getattr(module, command.run)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
