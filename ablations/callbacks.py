@@ -85,7 +85,7 @@ class LearningCurve(Callback):
 
     Args:
         path: the CSV file.
-        max_steps: updates of the run; the curve gets about 200 rows.
+        max_steps: updates of the run; the curve gets 200 rows at most, and those of validations.
 
     Attributes:
         report: gets a row's `train/loss` and `lr`, and all that a validation measured, with the
@@ -98,7 +98,7 @@ class LearningCurve(Callback):
 
     def __init__(self, path: Path, *, max_steps: int) -> None:
         self.path = path
-        self.every = max(1, max_steps // CURVE_ROWS)
+        self.every = math.ceil(max_steps / CURVE_ROWS)
         self.rows: list[dict[str, Any]] = []
         self.report: Callable[[dict[str, float], int], None] = lambda metrics, step: None
         self.reported: list[tuple[dict[str, float], int]] = []
