@@ -9,7 +9,7 @@ from ablations.task_runs.forecasting import HOUR, ForecastingRun
 from ablations.task_runs.language_modeling import LanguageModelingRun
 from ablations.task_runs.sequences import SequenceRun
 from ablations.task_runs.translation import TranslationRun
-from data.batches import ForecastingBatch, TranslationBatch, translation_batch
+from data.batches import ForecastingBatch, SequenceBatch, TranslationBatch, translation_batch
 from data.sequence_loading import load_splits, take
 from lightning_modules.axes.positions import stretch_positions
 
@@ -120,6 +120,7 @@ def _sequence(run: SequenceRun, module: Any, choice: Choice) -> Example:
     if isinstance(batch, TranslationBatch):
         read = {"encoder": batch.source, "decoder": batch.target_input}
     else:
+        assert isinstance(batch, SequenceBatch)
         read = {"decoder": batch.input}
     stretch_positions(module, length / data.train_max)
     return Example(

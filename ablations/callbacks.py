@@ -54,24 +54,48 @@ class AverageLast(WeightAveraging):
 
 
 class Divergence(Callback):
-    """Ends training at the first update whose loss is not finite or over a bound.
+    """Finds the first update whose loss is not finite or over a bound, and ends training after it.
+
+    Each loss is looked at when the next micro-batch is under way: to read the latest one would hold
+    up a GPU until it has nothing left to do.
 
     Args:
         bound: the highest training loss that is no divergence, in the units of the loss.
+
+    Attributes:
+        step: updates done with that one; None where there is none.
     """
 
     def __init__(self, bound: float) -> None:
         self.bound = bound
         self.step: int | None = None
+        self._latest: tuple[int, Tensor | float] = (0, 0.0)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
     ) -> None:
-        """Look at the loss of the micro-batch just done."""
-        loss = float(outputs["mean_loss"])
-        if self.step is None and not loss <= self.bound:
-            self.step = trainer.global_step
-            trainer.should_stop = True
+        """Look at the loss of the micro-batch before this one."""
+        self._look()
+        self._latest = trainer.global_step, outputs["mean_loss"]
+        trainer.should_stop |= self.step is not None
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look at the last one."""
+        self._look()
+
+    def _look(self) -> None:
+        step, loss = self._latest
+        if self.step is None and not float(loss) <= self.bound:
+            self.step = step
+
+    def state_dict(self) -> dict[str, Any]:
+        """The loss that is still to be looked at."""
+        step, loss = self._latest
+        return {"latest": (step, float(loss))}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Look at it after the next micro-batch."""
+        self._latest = state_dict["latest"]
 
 
 class LearningCurve(Callback):
@@ -90,7 +114,7 @@ class LearningCurve(Callback):
     Attributes:
         report: gets a row's `train/loss` and `lr`, and all that a validation measured, with the
             step; after a restart once more from the beginning.
-        n_targets: targets that this process learned from so far, on any device; after training,
+        n_targets: targets that this process learned from so far; after training,
             those of all processes.
         seconds: seconds of training up to the last row, without validation.
         validation_seconds: seconds of validation so far.
@@ -104,7 +128,7 @@ class LearningCurve(Callback):
         self.reported: list[tuple[dict[str, float], int]] = []
         self.losses: list[Tensor] = []  # left where they are: reading one would hold up a GPU
         self.lr = 0.0
-        self.n_targets: Any = 0
+        self.n_targets = 0
         self.validation_seconds = 0.0
         self.seconds = 0.0
         self._started = 0.0
@@ -126,7 +150,7 @@ class LearningCurve(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Count the targets, and add a row when one is due."""
-        self.n_targets = self.n_targets + batch.n_targets
+        self.n_targets += batch.n_targets
         self.losses.append(outputs["mean_loss"])
         step = trainer.global_step
         if step % self.every == 0 and step > self._last_step():

@@ -38,7 +38,7 @@ class CountFlops(Callback):
         """Stop counting."""
         if self._counter is not None:
             self._counter.__exit__(None, None, None)
-            self.per_target = round(self._counter.get_total_flops() / int(batch.n_targets))
+            self.per_target = round(self._counter.get_total_flops() / batch.n_targets)
             self._counter = None
 
 

@@ -36,7 +36,7 @@ def record(run: Any, *, steps: int, evaluated: float) -> dict[str, Any]:
         steps: updates that were made.
         evaluated: seconds of all that was measured.
     """
-    n_targets, trained = int(run.curve.n_targets), run.curve.seconds
+    n_targets, trained = run.curve.n_targets, run.curve.seconds
     return {
         "schema": SCHEMA,
         "id": run.identity,

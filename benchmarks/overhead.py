@@ -120,13 +120,10 @@ def _write(file: Path, *, base: dict[str, Any], axes: dict[str, Any], seeds: int
 
 
 def _ablate(folder: Path, *words: str) -> str:
-    answer = subprocess.run(
-        [sys.executable, "-m", "ablations.cli", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-m", "ablations.cli", *words]
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}\n{answer.stdout}{answer.stderr}")
     return answer.stdout
 
 

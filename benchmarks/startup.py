@@ -84,9 +84,9 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def _python(*words: str, cwd: str) -> str:
-    answer = subprocess.run(
-        [sys.executable, *words], cwd=cwd, capture_output=True, text=True, check=True
-    )
+    answer = subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise SystemExit(f"{words}\n{answer.stdout}{answer.stderr}")
     return answer.stdout
 
 

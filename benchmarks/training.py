@@ -126,7 +126,7 @@ class _Clock(pl.Callback):
             self.started = time.process_time()
         elif trainer.global_step > SKIPPED:
             batch = words[2]
-            self.targets += int(batch.n_targets)
+            self.targets += batch.n_targets
 
     def on_train_end(self, *_: Any) -> None:
         self.seconds = time.process_time() - self.started

@@ -1,6 +1,10 @@
 """What a batch is: the one thing that data and models both know."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -10,7 +14,74 @@ SPECIAL_NAMES = {PAD_ID: "<pad>", BOS_ID: "<s>", EOS_ID: "</s>", UNK_ID: "<unk>"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationBatch:
+class Batch(ABC):
+    """Rows that are worked on together; their tensors lie on one device.
+
+    Attributes:
+        indices: the position of each row in its split, `(batch,)`.
+    """
+
+    indices: Tensor
+
+    @property
+    @abstractmethod
+    def n_targets(self) -> int:
+        """Targets that the loss counts."""
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All that it holds, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """The same batch on another device; from page-locked memory nobody waits for the copy."""
+        return self._each(
+            lambda tensor: tensor.to(device, non_blocking=non_blocking or tensor.is_pinned())
+        )
+
+    def pin_memory(self) -> Self:
+        """The same batch in page-locked memory, as the DataLoader asks for."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(**{name: change(tensor) for name, tensor in self.tensors.items()})
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.indices)
+
+
+class TokenBatch(Batch):
+    """Rows of tokens, some of which are to be predicted."""
+
+    @property
+    @abstractmethod
+    def is_target(self) -> Tensor:
+        """True where a token is a target, `(batch, length)`."""
+
+    @cached_property
+    def n_targets(self) -> int:
+        """Targets that the loss counts."""
+        return int(self.is_target.sum())
+
+    def at_targets(self, values: Tensor) -> Tensor:
+        """Of `values` `(batch, length, ...)` those at targets: `(targets, ...)`."""
+        return values.flatten(0, 1)[self._places]
+
+    @cached_property
+    def _places(self) -> Tensor:
+        # With their number known beforehand, a GPU finds them without anybody waiting.
+        return self.is_target.flatten().nonzero_static(size=self.n_targets).flatten()
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed = super()._each(change)
+        # Counted where the batch was made: to count on a GPU is to wait for it.
+        vars(changed)["n_targets"] = self.n_targets
+        return changed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationBatch(TokenBatch):
     """Sentence pairs, padded on the right with `PAD_ID`.
 
     The decoder reads `<s> y1 .. yn` and predicts `y1 .. yn </s>`: the shift by one is made here,
@@ -22,7 +93,6 @@ class TranslationBatch:
         target_output: `y1 .. yn </s>`, `(batch, target_length)`.
         source_lengths: real tokens in each source row, `(batch,)`.
         target_lengths: real tokens in each target row, `(batch,)`.
-        indices: the position of each pair in its split, `(batch,)`.
     """
 
     source: Tensor
@@ -30,30 +100,11 @@ class TranslationBatch:
     target_output: Tensor
     source_lengths: Tensor
     target_lengths: Tensor
-    indices: Tensor
 
     @property
-    def n_targets(self) -> Tensor | int:
-        """Targets that the loss counts."""
-        return self.target_lengths.sum()
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> "TranslationBatch":
-        """The same batch on another device."""
-        moved = {
-            f.name: getattr(self, f.name).to(device, non_blocking=non_blocking)
-            for f in fields(self)
-        }
-        return TranslationBatch(**moved)
-
-    def pin_memory(self) -> "TranslationBatch":
-        """The same batch in page-locked memory, as the DataLoader asks for."""
-        return TranslationBatch(
-            **{f.name: getattr(self, f.name).pin_memory() for f in fields(self)}
-        )
-
-    def __len__(self) -> int:
-        """Number of sentence pairs."""
-        return len(self.indices)
+    def is_target(self) -> Tensor:
+        """True where a token is a target, `(batch, target_length)`."""
+        return self.target_output != PAD_ID
 
 
 def pad_rows(rows: list[list[int]]) -> Tensor:
@@ -89,7 +140,7 @@ SEPARATOR_ID = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceBatch:
+class SequenceBatch(TokenBatch):
     """Token sequences for a decoder-only model, padded on the right with `PAD_ID`.
 
     The model reads `w0 .. wn-1` and predicts `w1 .. wn`. A prompted row is
@@ -102,7 +153,6 @@ class SequenceBatch:
         loss_mask: True where the output is a target, `(batch, length)`.
         lengths: real tokens in each input row, `(batch,)`.
         prompt_lengths: input tokens up to the first target, at least 1, `(batch,)`.
-        indices: the position of each row in its split, `(batch,)`.
     """
 
     input: Tensor
@@ -110,28 +160,11 @@ class SequenceBatch:
     loss_mask: Tensor
     lengths: Tensor
     prompt_lengths: Tensor
-    indices: Tensor
 
     @property
-    def n_targets(self) -> Tensor | int:
-        """Targets that the loss counts."""
-        return self.loss_mask.sum()
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> "SequenceBatch":
-        """The same batch on another device."""
-        moved = {
-            f.name: getattr(self, f.name).to(device, non_blocking=non_blocking)
-            for f in fields(self)
-        }
-        return SequenceBatch(**moved)
-
-    def pin_memory(self) -> "SequenceBatch":
-        """The same batch in page-locked memory, as the DataLoader asks for."""
-        return SequenceBatch(**{f.name: getattr(self, f.name).pin_memory() for f in fields(self)})
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.indices)
+    def is_target(self) -> Tensor:
+        """See `loss_mask`."""
+        return self.loss_mask
 
 
 def target_mask(prompt_lengths: Tensor, lengths: Tensor) -> Tensor:
@@ -179,7 +212,7 @@ def translation_block(source: Tensor, target: Tensor) -> TranslationBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForecastingBatch:
+class ForecastingBatch(Batch):
     """Windows of a series: what is known, and what is to be forecast.
 
     Attributes:
@@ -187,34 +220,14 @@ class ForecastingBatch:
         future: scaled values, `(batch, horizon, channels)`.
         past_time: time features of the past rows, `(batch, lookback, features)`.
         future_time: time features of the rows to forecast, `(batch, horizon, features)`.
-        indices: the position of each window in its split, `(batch,)`.
     """
 
     past: Tensor
     future: Tensor
     past_time: Tensor
     future_time: Tensor
-    indices: Tensor
 
     @property
-    def n_targets(self) -> Tensor | int:
+    def n_targets(self) -> int:
         """Values that the loss counts."""
         return self.future.numel()
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> "ForecastingBatch":
-        """The same batch on another device."""
-        moved = {
-            f.name: getattr(self, f.name).to(device, non_blocking=non_blocking)
-            for f in fields(self)
-        }
-        return ForecastingBatch(**moved)
-
-    def pin_memory(self) -> "ForecastingBatch":
-        """The same batch in page-locked memory, as the DataLoader asks for."""
-        return ForecastingBatch(
-            **{f.name: getattr(self, f.name).pin_memory() for f in fields(self)}
-        )
-
-    def __len__(self) -> int:
-        """Number of windows."""
-        return len(self.indices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from pytorch_lightning import LightningDataModule
@@ -16,8 +16,8 @@ from data.batches import (
     PAD_ID,
     SEPARATOR_ID,
     SPECIAL_NAMES,
-    SequenceBatch,
-    TranslationBatch,
+    Batch,
+    TokenBatch,
     sequence_block,
     translation_block,
 )
@@ -36,9 +36,9 @@ from data.sequences import (
 __all__ = ["SequenceData", "SequenceDataModule", "SequenceForm", "fingerprint", "validate"]
 
 FIRST_SYMBOL_ID = SEPARATOR_ID + 1
+AnyBatch = TypeVar("AnyBatch", bound=Batch)
 EVALUATION_TOKENS = 16_384  # tokens in an evaluation batch: without gradients there is room
-Batch = TranslationBatch | SequenceBatch
-MAKE_BLOCK: dict[SequenceForm, Callable[[Tensor, Tensor], Batch]] = {
+MAKE_BLOCK: dict[SequenceForm, Callable[[Tensor, Tensor], TokenBatch]] = {
     SequenceForm.encoder_decoder: translation_block,
     SequenceForm.decoder_only: sequence_block,
 }
@@ -55,16 +55,16 @@ LENGTHS_OF = {
 
 
 @lru_cache(maxsize=4)
-def load_splits(data: SequenceData, form: SequenceForm) -> dict[str, Batch]:
+def load_splits(data: SequenceData, form: SequenceForm) -> dict[str, TokenBatch]:
     """Every split as one batch; shared by all runs of a process that use the same data."""
     return {name: _join(blocks, form) for name, blocks in draw_splits(data).items()}
 
 
-def _join(blocks: list[Block], form: SequenceForm) -> Batch:
+def _join(blocks: list[Block], form: SequenceForm) -> TokenBatch:
     # A length with few sources may have none for validation.
     parts = [MAKE_BLOCK[form](*map(_token_ids, block)) for block in blocks if len(block[0])]
     joined: dict[str, Tensor] = {}
-    for name in vars(parts[0]):
+    for name in parts[0].tensors:
         tensors = [getattr(part, name) for part in parts]
         if name in LENGTHS_OF:
             width = max(tensor.shape[1] for tensor in tensors)
@@ -78,23 +78,23 @@ def _token_ids(symbols: Tokens) -> Tensor:
     return torch.from_numpy(symbols.astype("int64") + FIRST_SYMBOL_ID)
 
 
-def take(batch: Batch, rows: list[int]) -> Batch:
+def take(batch: AnyBatch, rows: list[int]) -> AnyBatch:
     """Some rows of a batch, without the columns that none of them needs."""
     index = torch.tensor(rows)
-    taken = {name: tensor[index] for name, tensor in vars(batch).items()}
+    taken = {name: tensor[index] for name, tensor in batch.tensors.items()}
     for name, lengths in LENGTHS_OF.items():
         if name in taken:
             taken[name] = taken[name][:, : int(taken[lengths].max())]
     return type(batch)(**taken)
 
 
-class Rows(Dataset[Batch]):
+class Rows(Dataset[TokenBatch]):
     """A split as a dataset whose items are batches: the sampler asks for many rows at once."""
 
-    def __init__(self, split: Batch) -> None:
+    def __init__(self, split: TokenBatch) -> None:
         self._split = split
 
-    def __getitem__(self, rows: list[int]) -> Batch:
+    def __getitem__(self, rows: list[int]) -> TokenBatch:
         """See `take`."""
         return take(self._split, rows)
 
@@ -215,10 +215,10 @@ class SequenceDataModule(LightningDataModule):
             world_size=world_size,
         )
 
-    def _split(self, name: str) -> Batch:
+    def _split(self, name: str) -> TokenBatch:
         return load_splits(self.data, self.form)[name]
 
-    def _longest(self, split: Batch) -> int:
+    def _longest(self, split: TokenBatch) -> int:
         return max(int(getattr(split, name).max()) for name in vars(split) if "lengths" in name)
 
     def _loader(self, name: str) -> DataLoader:

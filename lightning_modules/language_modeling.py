@@ -48,7 +48,7 @@ class LanguageModelingModule(TokenModule):
     def states_and_targets(self, batch: SequenceBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """States `(targets, width)` and token ids `(targets,)` where the loss counts."""
         states = self.model(batch.input, batch.lengths)
-        return states[batch.loss_mask], batch.output[batch.loss_mask]
+        return batch.at_targets(states), batch.at_targets(batch.output)
 
     def predict_step(self, batch: SequenceBatch, batch_index: int = 0) -> list[list[int]]:
         """Go on with each row's prompt: token ids without special tokens, in the batch's order.

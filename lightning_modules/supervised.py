@@ -42,7 +42,7 @@ class SupervisedModule(pl.LightningModule):
 
         The mean is that over the micro-batch of all ranks, the same on each.
         """
-        loss, targets = over_ranks(torch.stack((total.detach(), total.new_tensor(n_targets))))
+        loss, targets = over_ranks(torch.stack((total.detach(), torch.full_like(total, n_targets))))
         self.n_targets = self.n_targets + targets
         # Not by `self.log`: on small models it took a tenth of an update.
         return {"loss": total, "mean_loss": loss / targets}

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from data.batches import PAD_ID, TranslationBatch
+from data.batches import TranslationBatch
 from lightning_modules.decoding import beam_search, greedy_search
 from lightning_modules.design import Design, Dims
 from lightning_modules.optimization import Optim
@@ -46,8 +46,7 @@ class TranslationModule(TokenModule):
         states = self.model(
             batch.source, batch.source_lengths, batch.target_input, batch.target_lengths
         )
-        real = batch.target_output != PAD_ID
-        return states[real], batch.target_output[real]
+        return batch.at_targets(states), batch.at_targets(batch.target_output)
 
     def predict_step(self, batch: TranslationBatch, batch_index: int = 0) -> list[list[int]]:
         """Translate: token ids of each row, without special tokens, in the batch's order."""

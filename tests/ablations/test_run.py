@@ -6,6 +6,7 @@ import json
 import math
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytorch_lightning as pl
 import torch
 
 from ablations import run as run_module
-from ablations.callbacks import AverageLast, Predictions
+from ablations.callbacks import AverageLast, Divergence, Predictions
 from ablations.config import RunConfig, config_from_flat, run_id
 from ablations.ledger import load
 from ablations.run import run_cell
@@ -233,10 +234,24 @@ def test_divergence_is_a_result(changes: dict, runs_dir: Path) -> None:
     result = run(tiny(**changes), runs_dir)
     assert result["status"] == "diverged"
     assert result["metrics"] == []
-    assert 1 <= result["diverged_at_step"] == result["steps"] < 10
+    assert 1 <= result["diverged_at_step"] == result["steps"] - 1 < 10  # seen an update later
     ledger = load(runs_dir, ids=[result["id"]])
     assert ledger.problems == []
     assert ledger.frame["status"].tolist() == ["diverged"]
+
+
+def test_divergence_at_the_last_update_and_across_a_restart() -> None:
+    trainer = SimpleNamespace(global_step=3, should_stop=False)
+    at_the_end, before, after = (Divergence(bound=1.0) for _ in range(3))
+    for each in (at_the_end, before):
+        each.on_train_batch_end(trainer, None, {"mean_loss": torch.tensor(2.0)})
+    at_the_end.on_train_end(trainer, None)
+    assert at_the_end.step == 3
+    after.load_state_dict(before.state_dict())
+    trainer.global_step = 4
+    after.on_train_batch_end(trainer, None, {"mean_loss": torch.tensor(0.5)})
+    assert after.step == 3
+    assert trainer.should_stop
 
 
 def test_ctrl_c_records_nothing(tmp_path: Path, monkeypatch) -> None:

@@ -18,5 +18,5 @@ def test_a_batch_by_hand() -> None:
 
 def test_a_batch_moves_whole() -> None:
     batch = translation_batch([([5], [6])], [0]).to("meta")
-    assert {tensor.device.type for tensor in vars(batch).values()} == {"meta"}
+    assert {tensor.device.type for tensor in batch.tensors.values()} == {"meta"}
     assert batch.source.dtype == torch.long

@@ -107,7 +107,7 @@ def test_later_rows_change_neither_scale_nor_training_windows(
 
 
 def fields_of(batch: ForecastingBatch) -> list[Tensor]:
-    return list(vars(batch).values())
+    return list(batch.tensors.values())
 
 
 @pytest.mark.parametrize(

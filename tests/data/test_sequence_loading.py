@@ -85,7 +85,7 @@ def test_an_encoder_decoder_row_by_hand() -> None:
 
 def test_a_batch_moves_whole() -> None:
     batch = next(iter(module(SequenceForm.decoder_only).val_dataloader())).to("meta")
-    assert {tensor.device.type for tensor in vars(batch).values()} == {"meta"}
+    assert {tensor.device.type for tensor in batch.tensors.values()} == {"meta"}
 
 
 def test_random_labels_cannot_be_read_from_the_input_below_them() -> None:
@@ -128,7 +128,7 @@ def test_batches_hold_the_examples_their_indices_name(
 def test_padding_is_right_and_no_wider_than_needed(form: SequenceForm) -> None:
     widest = 0
     for batch in module(form).train_dataloader():
-        tensors = vars(batch)
+        tensors = batch.tensors
         for name, lengths in (("input", "lengths"), ("source", "source_lengths")):
             if name in tensors:
                 real = tensors[name] != PAD_ID

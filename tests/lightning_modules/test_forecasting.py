@@ -46,7 +46,7 @@ def batch(rows: int = 2, *, seed: int = 0) -> ForecastingBatch:
 
 
 def changed(original: ForecastingBatch, **values: Tensor) -> ForecastingBatch:
-    return ForecastingBatch(**{**vars(original), **values})
+    return ForecastingBatch(**{**original.tensors, **values})
 
 
 def module(variant: ForecastVariant = ForecastVariant(), **options: object) -> ForecastingModule:
@@ -151,7 +151,7 @@ def test_ridge_is_solved_not_trained() -> None:
 def test_errors_do_not_depend_on_batching(size: int) -> None:
     whole = batch(10)
     parts = [
-        ForecastingBatch(**{n: tensor[i : i + size] for n, tensor in vars(whole).items()})
+        ForecastingBatch(**{n: tensor[i : i + size] for n, tensor in whole.tensors.items()})
         for i in range(0, 10, size)
     ]
     deviation = torch.tensor([1.0, 2.0, 3.0])

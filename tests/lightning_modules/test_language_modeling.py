@@ -91,7 +91,7 @@ def test_generation_goes_on_from_each_prompt() -> None:
     together = module.predict_step(batch)
     assert len(together) == 3
     for row in range(3):
-        alone = SequenceBatch(**{n: tensor[[row]] for n, tensor in vars(batch).items()})
+        alone = SequenceBatch(**{n: tensor[[row]] for n, tensor in batch.tensors.items()})
         assert module.predict_step(alone) == [together[row]]
 
 
