@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, in about eleven minutes of a quiet machine: `make bench`.
+"""All benchmarks, one after the other, in about twelve minutes of a quiet machine: `make bench`.
 
     python -m benchmarks
 
@@ -23,10 +23,11 @@ from benchmarks import _measuring
 
 KEPT = Path("runs/benchmarks/all.json")
 WORDS: dict[str, list[str]] = {
-    "decoding": ["--sentences=60", "--repetitions=2"],
-    "overhead": ["--cells=10"],
+    "decoding": ["--sentences=40", "--repetitions=1"],
+    "levels": ["--repetitions=5"],
+    "overhead": ["--cells=6"],
     "tracking": ["--updates=200", "--repetitions=3"],
-    "training": ["--updates=12"],
+    "training": ["--updates=10", "--repetitions=2"],
 }
 
 
@@ -141,7 +142,10 @@ HEADLINES: dict[str, Callable[[Any], str]] = {
         f"a cell with W&B {_measuring.median(found['ratio']['cell_cpu'], digits=3)} times without"
     ),
     "training": lambda found: _times(found["targets_per_cpu_second"], "plain nn.Transformer loop"),
-    "workers": lambda found: _times(found["wall_seconds"], "side by side, 1 thread each"),
+    "workers": lambda found: "; ".join(
+        f"{size}: {_times(seconds, 'side by side, 1 thread each')}"
+        for size, seconds in found["wall_seconds"].items()
+    ),
 }
 
 

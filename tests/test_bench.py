@@ -10,12 +10,14 @@ import torch
 
 import benchmarks.__main__ as bench
 from benchmarks import workers
+from tests.lightning_modules.designs import TINY
 
 GOOD = """
 import json, sys
 print("a table")
 print("{not json")
-print(json.dumps({"wall_seconds": {"side by side, 1 thread each": [1, 2], "other": [2, 6]}}))
+seconds = {"side by side, 1 thread each": [1, 2], "other": [2, 6]}
+print(json.dumps({"wall_seconds": {"Tiny": seconds}}))
 """
 
 
@@ -40,7 +42,7 @@ def test_each_is_run_shown_and_kept(folder: Path, capfd: pytest.CaptureFixture[s
     out = capfd.readouterr().out
     kept = json.loads((folder / bench.KEPT).read_text())
     assert list(kept) == ["bad", "told", "workers"]
-    assert kept["workers"]["found"]["wall_seconds"]["other"] == [2, 6]
+    assert kept["workers"]["found"]["wall_seconds"]["Tiny"]["other"] == [2, 6]
     assert kept["workers"]["printed"] == ["a table", "{not json"]
     assert kept["told"]["found"] is None
     assert all(one["wall_seconds"] > 0 and one["cpu_seconds"] > 0 for one in kept.values())
@@ -49,7 +51,7 @@ def test_each_is_run_shown_and_kept(folder: Path, capfd: pytest.CaptureFixture[s
     shown = {line.split()[0]: line for line in out.splitlines()[-6:] if line}
     assert shown["bad"].endswith("failed with exit code 3")
     assert shown["told"].endswith("read in 3 s")
-    assert "other 2.50 [2.00, 3.00] times side by side" in shown["workers"]
+    assert "Tiny: other 2.50 [2.00, 3.00] times side by side" in shown["workers"]
 
 
 def test_json_of_another_form_does_not_cost_the_table() -> None:
@@ -68,6 +70,9 @@ def test_a_gpu_is_asked_only_where_there_is_one(monkeypatch: pytest.MonkeyPatch)
     names = bench.names()
     assert {*bench.WORDS, *bench.HEADLINES} <= set(names)
     assert not any(name.startswith("_") for name in names)
+
+
+SMALL = workers.Size(TINY, vocabulary=50, rows=2, length=3, times=1)
 
 
 class Process:
@@ -93,11 +98,12 @@ def test_both_ways_do_the_same_updates(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(workers, "_process", lambda threads: Process(threads, asked))
+    monkeypatch.setattr(workers, "_process", lambda size, threads: Process(threads, asked))
+    monkeypatch.setattr(workers, "SIZES", {"small": SMALL._replace(times=3)})
     monkeypatch.setattr(workers, "usable_cores", lambda: 2)
     found = workers.main(["--updates", "5", "--repetitions", "2"])
     out = capsys.readouterr().out
-    assert asked[3:] == 2 * [(1, 5), (1, 5), (2, 10)]
+    assert asked == [(1, 6), (1, 6), (2, 6)] + 2 * [(1, 15), (1, 15), (2, 30)]
     assert json.loads(out.splitlines()[-1]) == found
     assert "1.00 [1.00, 1.00]" in out.splitlines()[2]
     assert out.splitlines()[3].endswith("at least 1.2")
@@ -106,11 +112,9 @@ def test_both_ways_do_the_same_updates(
         workers.main([])
 
 
-def test_an_update_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"VOCABULARY": 50, "ROWS": 2, "LENGTH": 3}.items():
-        monkeypatch.setattr(workers, name, value)
+def test_an_update_trains() -> None:
     threads = torch.get_num_threads()
-    workers._prepare(threads=1)
+    workers._prepare(SMALL, threads=1)
     weights = workers._Training.module.model.output_weight
     before = weights.detach().clone()
     workers._train(updates=2)
