@@ -82,7 +82,8 @@ class Devices:
     ) -> dict[str, Any]:
         """What every Trainer here is told, and what it must know to train on these devices."""
         options: dict[str, Any] = {
-            "accelerator": "auto",
+            # Apple's GPUs lack the double precision that positions and scores are computed in.
+            "accelerator": "cuda" if torch.cuda.is_available() else "cpu",
             "devices": self.count,
             "precision": precision(),
             "num_sanity_val_steps": 0,
@@ -93,7 +94,6 @@ class Devices:
             "plugins": [LightningEnvironment(), *plugins],
         }
         if self.count > 1:
-            options["accelerator"] = "cuda" if torch.cuda.is_available() else "cpu"
             # Copying buffers would hold up a process that validates one batch more than another.
             options["strategy"] = DDPStrategy(broadcast_buffers=False)
         return options

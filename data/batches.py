@@ -59,10 +59,10 @@ class TokenBatch(Batch):
     def is_target(self) -> Tensor:
         """True where a token is a target, `(batch, length)`."""
 
-    @cached_property
+    @property
     def n_targets(self) -> int:
         """Targets that the loss counts."""
-        return int(self.is_target.sum())
+        return len(self._places)
 
     def at_targets(self, values: Tensor) -> Tensor:
         """Of `values` `(batch, length, ...)` those at targets: `(targets, ...)`."""
@@ -70,13 +70,12 @@ class TokenBatch(Batch):
 
     @cached_property
     def _places(self) -> Tensor:
-        # With their number known beforehand, a GPU finds them without anybody waiting.
-        return self.is_target.flatten().nonzero_static(size=self.n_targets).flatten()
+        return self.is_target.flatten().nonzero().flatten()
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
         changed = super()._each(change)
-        # Counted where the batch was made: to count on a GPU is to wait for it.
-        vars(changed)["n_targets"] = self.n_targets
+        # Found where the batch was made: to find them on a GPU is to wait for it.
+        vars(changed)["_places"] = change(self._places)
         return changed
 
 
