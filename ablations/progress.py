@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, track
 from rich.progress import Progress as Bar
 
 from ablations.states import Planned
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from ablations.plan import Cell
 
 EMPTY: Mapping[str, str] = {}
+Item = TypeVar("Item")
+
+
+def shown(items: Sequence[Item], doing: str) -> Iterable[Item]:
+    """The items, one after the other; on a terminal with a bar that says what is being done."""
+    console = Console(stderr=True)
+    quiet = not console.is_terminal
+    return track(items, doing, console=console, transient=True, disable=quiet)
 
 
 class Progress:

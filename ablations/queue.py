@@ -23,6 +23,7 @@ from ablations.attempts import next_attempt, older_than
 from ablations.entries import Entry, entries_of
 from ablations.files import create_once
 from ablations.processes import machine_key, process_key
+from ablations.progress import shown
 from ablations.storage import (
     GRACE_SECONDS,
     HEARTBEAT_SECONDS,
@@ -128,10 +129,11 @@ class Queue:
                     self._set_state(entry.trial_id, TrialState.PRUNED)
                 else:
                     present.add(entry.cell)
-            # Asked for now: one that ran when the plan was made may have a result since.
-            for cell in (c for i, c in wanted.items() if i not in present and not done(i)):
+            new = [cell for cell_id, cell in wanted.items() if cell_id not in present]
+            for cell in shown(new, "into the queue"):
                 attributes = {"cell": cell.id, "config": cell.values}
-                self._add({**attributes, "changes": cell.changes, "pruning": cell.pruning})
+                if not done(cell.id):  # asked now: at the time of the plan it may have been running
+                    self._add({**attributes, "changes": cell.changes, "pruning": cell.pruning})
 
     def claim(self, place: str = "") -> Claim | None:
         """Take the next waiting cell; None when none waits.

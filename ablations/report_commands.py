@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 def report(arguments: Namespace) -> int:
     """Write the page of some studies, or of all that have a run."""
-    from rich.console import Console
-    from rich.progress import track
-
     from ablations.claim_commands import claim_rows
     from ablations.ledger import load
+    from ablations.progress import shown
     from analysis.claim_tables import claims_parts
     from analysis.report import render_report
 
@@ -43,9 +41,7 @@ def report(arguments: Namespace) -> int:
         raise ValueError(f"no results of a shipped study in {arguments.runs}; name a study file")
     mixed = arguments.mixed_code
     rows = claim_rows(load_claims(), runs_dir=arguments.runs, mixed_code=mixed)
-    console = Console(stderr=True)
-    quiet = not console.is_terminal
-    told = track(with_runs, "drawing", console=console, transient=True, disable=quiet)
+    told = shown(with_runs, "drawing")
     sections = [_section(plan, frame, arguments.runs, mixed_code=mixed) for plan in told]
     claims = tuple(claims_parts(rows))
     put(render_report(sections, claims=claims, title="Transformer ablations"), arguments.output)

@@ -4,9 +4,10 @@
 
 The other loop is `torch.nn.Transformer` on shuffled, padded batches (`benchmarks/_plain_loop.py`):
 the same model, places of dropout, optimiser and schedule, and as many targets in an update. Both
-train on one thread, by turns, from the same seeds; the first updates are left out of the time. The
-validation losses after the same number of updates say that the same was learnt. Prints a table,
-then one line of JSON.
+train on one thread, by turns, from the same weights; the first updates are left out of the time.
+The validation losses after the same number of updates say whether the same was learnt: over a few
+updates batches of one length are behind shuffled ones, over a few hundred they aren't. Prints a
+table, then one line of JSON.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from ablations.quiet import quieten
 from ablations.task_runs.registry import make_task_run
 from ablations.task_runs.translation import TranslationRun
 from benchmarks import _plain_loop
+from benchmarks._plain_decoding import plain_copy
 
 PLAIN, OURS = "plain nn.Transformer loop", "this project, by its Trainer"
 BATCH_SIZE = 128  # pairs in an update of the plain loop
@@ -99,7 +101,7 @@ def _part(arguments: argparse.Namespace, *, cache_dir: Path) -> TranslationRun:
 def _plainly(part: TranslationRun, seed: int) -> Measured:
     pl.seed_everything(seed, verbose=False)
     config = part.config
-    model = _plain_loop.PlainTransformer(part.data.vocabulary_size, config.dims)
+    model = plain_copy(part.build(config, part.facts).model, config.dims).train()
     updates = _plain_loop.train(
         model,
         [pair for _, pair in part.data.train_dataloader().dataset],
