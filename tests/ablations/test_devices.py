@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.accelerators import CPUAccelerator, MPSAccelerator
 
 from ablations import devices as devices_module
 from ablations import run as run_module
 from ablations.config import RunConfig
-from ablations.devices import Devices, check_devices, check_shares, gather, total
+from ablations.devices import check_devices, check_shares, gather, total
 from ablations.stopping import Stop
 from ablations.task_runs.registry import make_task_run
 from ablations.team import run_together
 from lightning_modules.forecasting import ForecastingModule
-from lightning_modules.optimization import Precision
 from lightning_modules.supervised import TokenModule
 from tests.ablations.runs import (
     Killed,
@@ -47,14 +44,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "language_modeling": {},
 }
 Rows = list[list[int]]
-
-
-def test_the_gpu_of_a_mac_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no double precision, which positions and scores take."""
-    monkeypatch.setattr(MPSAccelerator, "is_available", staticmethod(lambda: True))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    trainer = pl.Trainer(**Devices().trainer_options(Precision.fp32), logger=False)
-    assert isinstance(trainer.accelerator, CPUAccelerator)
 
 
 def exact(task: str, **changes: Any) -> RunConfig:

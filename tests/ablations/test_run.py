@@ -16,10 +16,12 @@ import torch
 from ablations import run as run_module
 from ablations.callbacks import AverageLast, Divergence, Predictions
 from ablations.config import RunConfig, config_from_flat, run_id
+from ablations.devices import Devices
 from ablations.ledger import load
 from ablations.run import run_cell
 from ablations.weights import load_module
 from data.translation import TranslationDataModule
+from lightning_modules.optimization import Precision
 from lightning_modules.translation import TranslationModule
 from tests.ablations.tiny import tiny
 
@@ -278,3 +280,11 @@ def test_illegal_combination_is_refused_before_anything_is_written(tmp_path: Pat
 def test_half_precision_needs_a_gpu(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="fp16 needs a GPU"):
         run(tiny(optim__precision="fp16"), tmp_path)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_only_cuda_counts_as_a_gpu(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lightning by itself would take the GPU of a Mac, which has no double precision."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    options = Devices().trainer_options(Precision.fp32)
+    assert options["accelerator"] == ("cuda" if there else "cpu")
