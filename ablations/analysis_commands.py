@@ -206,7 +206,7 @@ def _asked_runs(arguments: Namespace) -> list[str]:
     from analysis.splits import compare_splits
     from analysis.tables import study_table
 
-    view = study_view(cells, split=arguments.split, mixed_code=True)
+    view = study_view(cells, metric=arguments.metric, split=arguments.split, mixed_code=True)
     rows = study_table(*compare_splits(frame, view)).rows
     if not 1 <= arguments.row <= len(rows):
         raise ValueError(f"--row {arguments.row}: the table has rows 1 to {len(rows)}")

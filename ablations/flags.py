@@ -245,6 +245,7 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     """Arguments of `ablate reproduce`."""
     parser.add_argument("study", metavar="RUN|STUDY", help="the id of a run, or a study")
     parser.add_argument("--row", type=_count, help="the number of a row in the study's table")
+    parser.add_argument("--metric", help="as the table was asked for, where it compares splits")
     parser.add_argument("--split", help="as the table was asked for, where it compares splits")
     _runs_flag(parser)
     parser.add_argument(

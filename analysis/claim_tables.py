@@ -100,7 +100,7 @@ def found_text(question: Question, answer: Answer) -> str:
         none = math.isinf(answer.detectable)
         words.append(too_few if none else f"could have shown {answer.detectable:.2g}")
         if answer.seeds_needed:
-            words.append(f"{question.smallest:g} takes {answer.seeds_needed} seeds")
+            words.append(f"{answer.smallest:g} takes {answer.seeds_needed} seeds")
     return ", ".join(words)
 
 

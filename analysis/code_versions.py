@@ -57,8 +57,14 @@ def code_note(cells: pd.DataFrame) -> str:
 def _commits(cells: pd.DataFrame) -> str:
     if "git_commit" not in cells:
         return ""
-    named = ", ".join(str(commit)[:12] for commit in cells["git_commit"].dropna().unique())
+    named = ", ".join(_short(str(commit)) for commit in cells["git_commit"].dropna().unique())
     return f" (commit {named})" if named else ""
+
+
+def _short(commit: str) -> str:
+    """12 digits of a commit, and that files differed from it where they did."""
+    digits, dash, dirty = commit.partition("-")
+    return f"{digits[:12]}{dash}{dirty}"
 
 
 def _ids(cells: pd.DataFrame) -> list[str]:

@@ -8,6 +8,7 @@ design isn't defined: `undefined` says why. Columns read here: `run`, `status` (
 `tokenizer_hash`, `hardware`.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,9 @@ from analysis.reported import Reported
 
 ON_PURPOSE = ("budget.", "data.", "optim.accumulate")
 """Axes with these prefixes vary the budget or the data themselves."""
+
+SPLIT_AXIS = "split"
+"""Where a study compares what each run measured on several splits; see `analysis.splits`."""
 
 _RUN_COLUMNS = (
     "status",
@@ -89,7 +93,10 @@ class StudyView:
     @property
     def trace_command(self) -> str:
         """The command that says what stands behind a row of its table."""
-        return self.fill_command.replace("ablate sweep", "ablate reproduce", 1) + " --row"
+        command = self.fill_command.replace("ablate sweep", "ablate reproduce", 1)
+        if SPLIT_AXIS in self.axes:  # its levels, and so the rows, depend on both
+            command += f" --metric {self.metric} --split {shlex.quote(self.split)}"
+        return f"{command} --row"
 
 
 def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
@@ -97,7 +104,8 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
 
     `status` is "finished", "diverged", "undefined" (finished, but its design has no meaning on the
     study's split: `undefined` says why) or "missing"; `value` is the study's metric, only for
-    finished runs. Runs of other studies are left out.
+    finished runs, and missing where it is infinite: no mean can hold it. Runs of other studies are
+    left out.
 
     Raises:
         ValueError: an unknown metric, a metric or split nobody measured, two values for one run,
@@ -116,7 +124,8 @@ def study_cells(frame: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     cells["status"] = cells["status"].astype(object).where(cells["status"].notna(), "missing")
     nowhere = (cells["status"] == "finished") & cells["undefined"].notna()
     cells["status"] = cells["status"].where(~nowhere, "undefined")
-    cells["value"] = cells["value"].where(cells["status"] == "finished")
+    usable = (cells["status"] == "finished") & np.isfinite(cells["value"].astype(float))
+    cells["value"] = cells["value"].where(usable)
     check_comparable(cells, study)
     return cells
 

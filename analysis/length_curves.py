@@ -156,10 +156,10 @@ def _panel_rows(known: pd.DataFrame, lines: Lines) -> Iterator[dict[str, Any]]:
     if known.empty:
         return
     kind = KINDS.get(known.iloc[0]["task"], LengthKind("length", ""))
-    facts = {"counts": kind.counts, "trained": known.iloc[0].get(kind.trained) or math.nan}
     places = known[["split", "length"]].drop_duplicates().sort_values("length", kind="stable")
     for level, members in lines.items():
         own = known[known["run"].isin(members["id"])]
+        facts = {"counts": kind.counts, "trained": _trained(own, kind)}
         for split, length in places.itertuples(index=False):
             for metric in known.loc[known["split"] == split, "metric"].dropna().unique():
                 here = own[(own["split"] == split) & (own["length"] == length)]
@@ -171,6 +171,12 @@ def _panel_rows(known: pd.DataFrame, lines: Lines) -> Iterator[dict[str, Any]]:
                     "metric": metric,
                     **_estimate(here, members, metric),
                 }
+
+
+def _trained(own: pd.DataFrame, kind: LengthKind) -> float:
+    """The longest trained length of the runs of a line, which may be what tells lines apart."""
+    lengths = own[kind.trained].dropna() if kind.trained in own else ()
+    return float(max(lengths, default=0)) or math.nan
 
 
 def _estimate(here: pd.DataFrame, members: pd.DataFrame, metric: str) -> dict[str, Any]:

@@ -32,9 +32,8 @@ def draw_panel(panel: "Axes", lengths: pd.DataFrame, *, counts: pd.DataFrame | N
         if nowhere:
             _cross_out(panel, nowhere, height=height, level=level, color=color)
             height += 0.05
-    trained = lengths["trained"].dropna()
-    if len(trained):
-        panel.axvline(trained.iloc[0], color="#555555", linestyle="--", linewidth=1, zorder=0)
+    for trained in lengths["trained"].dropna().unique():
+        panel.axvline(trained, color="#555555", linestyle="--", linewidth=1, zorder=0)
     _set_ticks(panel, sorted(set(lengths["length"])), counts)
     panel.set_xlabel(lengths["counts"].iloc[0], fontsize="small")
     finish(panel)

@@ -39,7 +39,7 @@ def table_notes(cells: pd.DataFrame, study: StudyView, rows: "Sequence[Row]") ->
         _noise(cells, study),
         _bootstrap(rows),
         _fewest_seeds(family),
-        _seeds_for_effect(rows, study),
+        _seeds_for_effect(rows, study, comparisons=len(family)),
         _diverged(cells),
         _undefined(cells, study),
         _unscored(cells, study),
@@ -116,11 +116,11 @@ def _holds_0(estimate: Estimate) -> bool:
     return estimate.low <= 0 <= estimate.high
 
 
-def _seeds_for_effect(rows: "Sequence[Row]", study: StudyView) -> str:
+def _seeds_for_effect(rows: "Sequence[Row]", study: StudyView, *, comparisons: int) -> str:
     """How many seeds the asked-for difference takes, at the level of Holm's first step."""
     if study.effect is None:
         return ""
-    alpha = statistics.ALPHA / max(len(rows), 1)
+    alpha = statistics.ALPHA / max(comparisons, 1)
     needed = [
         f"{row.axis}={row.level} {_seeds_text(study.effect, row.difference.sd, alpha)}"
         for row in rows
@@ -171,7 +171,7 @@ def _unscored(cells: pd.DataFrame, study: StudyView) -> str:
     runs = cells.loc[(cells["status"] == "finished") & cells["value"].isna(), "id"]
     if runs.empty:
         return ""
-    return f"Finished without {study.metric} on {study.split}: {', '.join(runs)}."
+    return f"Finished without a finite {study.metric} on {study.split}: {', '.join(runs)}."
 
 
 def _unplanned(cells: pd.DataFrame, study: StudyView) -> str:

@@ -5,9 +5,7 @@ from fnmatch import fnmatchcase
 
 import pandas as pd
 
-from analysis.frames import StudyView, named_splits
-
-AXIS = "split"
+from analysis.frames import SPLIT_AXIS, StudyView, named_splits
 
 
 def compare_splits(frame: pd.DataFrame, study: StudyView) -> tuple[pd.DataFrame, StudyView]:
@@ -35,16 +33,16 @@ def compare_splits(frame: pd.DataFrame, study: StudyView) -> tuple[pd.DataFrame,
     records = frame[frame["run"].isin(study.expected["id"])]
     records = records.assign(split=named_splits(records))
     told = records[(records["metric"] == study.metric) | _undefined(records)]
-    splits = pd.DataFrame({AXIS: _chosen(list(told["split"].unique()), patterns, study)})
+    splits = pd.DataFrame({SPLIT_AXIS: _chosen(list(told["split"].unique()), patterns, study)})
     here = [name for name in ("metric", "value", "signature", "undefined") if name in records]
     facts = records.drop_duplicates("run").drop(columns=["split", "length", *here], errors="ignore")
     cells = facts.merge(splits, how="cross")
     cells = cells.merge(told[["run", "split", *here]], on=["run", "split"], how="left")
     cells = cells.assign(run=cells["run"] + "/" + cells["split"], split=study.split)
     expected = study.expected.merge(splits, how="cross")
-    expected = expected.assign(id=expected["id"] + "/" + expected[AXIS])
-    axes = {**study.axes, AXIS: tuple(splits[AXIS])}
-    baseline = {**study.baseline, AXIS: splits[AXIS].iloc[0]}
+    expected = expected.assign(id=expected["id"] + "/" + expected[SPLIT_AXIS])
+    axes = {**study.axes, SPLIT_AXIS: tuple(splits[SPLIT_AXIS])}
+    baseline = {**study.baseline, SPLIT_AXIS: splits[SPLIT_AXIS].iloc[0]}
     return cells, replace(study, axes=axes, baseline=baseline, expected=expected)
 
 

@@ -24,7 +24,7 @@ from scipy import special
 
 ALPHA = 0.05
 POWER = 0.8
-EXACT_UP_TO = 12
+EXACT_UP_TO = 15
 """Seeds up to which all 2^n sign flips are enumerated; above it `RANDOM_FLIPS` are drawn."""
 RANDOM_FLIPS = 39_999
 MOST_SEEDS = 1_000_000
@@ -123,6 +123,7 @@ def sign_flip_p(differences: ArrayLike) -> np.ndarray:
         One seed gives 1.
     """
     numbers = np.asarray(differences, dtype=float)
+    assert np.isfinite(numbers).all(), "no flip is as extreme as what is no number: p would be 0"
     n = numbers.shape[-1]
     if n < 2:
         return np.ones(numbers.shape[:-1])

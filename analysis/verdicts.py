@@ -23,6 +23,7 @@ from analysis.frames import StudyView, has_level, pairs, per_seed, study_cells
 from analysis.metrics import metric_of
 from analysis.statistics import ALPHA, Estimate
 
+MATTERING_RATE = 0.5  # the smallest difference that matters between two rates of divergence
 DIRECTIONS = {"higher": 1, "lower": -1, "equal": 0}
 
 
@@ -73,6 +74,7 @@ class Answer:
         diverged: runs that diverged among those compared.
         diverging: the level, or the baseline, never finished: rates of divergence are compared.
         detectable: smallest difference that these seeds would show; infinite when none could be.
+        smallest: the smallest difference that matters, in the unit of `effect`.
         seeds_needed: seeds that would show the smallest difference that matters; 0 when unknown.
     """
 
@@ -84,6 +86,7 @@ class Answer:
     diverged: int
     diverging: bool
     detectable: float
+    smallest: float
     seeds_needed: int
 
 
@@ -123,10 +126,10 @@ def answer(frame: pd.DataFrame, question: Question) -> Answer:
     diverged = sum(states[run] == "diverged" for run in runs)
     missing = tuple(run for run in runs if states[run] == "missing")
     verdict, p = ClaimVerdict.not_run, math.nan
+    smallest = MATTERING_RATE if diverging else question.smallest
     if effect.n:
         p = float(statistics.sign_flip_p(differences))
         direction = _direction(question, diverging)
-        smallest = 0.5 if diverging else question.smallest
         verdict = settle(differences, direction, smallest=smallest, alpha=question.alpha)
     return Answer(
         verdict=verdict,
@@ -137,7 +140,8 @@ def answer(frame: pd.DataFrame, question: Question) -> Answer:
         diverged=diverged,
         diverging=diverging,
         detectable=statistics.detectable_effect(effect.sd, effect.n, alpha=question.alpha),
-        seeds_needed=_seeds_needed(question, effect.sd),
+        smallest=smallest,
+        seeds_needed=_seeds_needed(smallest, effect.sd, alpha=question.alpha),
     )
 
 
@@ -214,12 +218,8 @@ def _differences(members: pd.DataFrame) -> tuple[np.ndarray, bool]:
     return per_seed(rates, "difference").to_numpy(), True
 
 
-def _seeds_needed(question: Question, sd: float) -> int:
+def _seeds_needed(smallest: float, sd: float, *, alpha: float) -> int:
     try:
-        return (
-            0
-            if math.isnan(sd)
-            else statistics.seeds_needed(question.smallest, sd, alpha=question.alpha)
-        )
+        return 0 if math.isnan(sd) else statistics.seeds_needed(smallest, sd, alpha=alpha)
     except ValueError:
         return 0

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from benchmarks._plain_loop import PlainTransformer
 from data.batches import BOS_ID, EOS_ID, PAD_ID, TranslationBatch
+from lightning_modules.axes.feedforward import FeedForward
+from lightning_modules.axes.norms import Wiring
 from lightning_modules.design import Design, Dims
 from lightning_modules.layers import Attention, Block
 from lightning_modules.sampling import NEVER_GENERATED
@@ -35,21 +37,30 @@ def plain_copy(model: EncoderDecoder, dims: Dims) -> PlainTransformer:
     return copy
 
 
-def _copy_stack(stack: Stack, theirs: nn.Module) -> None:
+def _copy_stack(stack: Stack, theirs: nn.TransformerEncoder | nn.TransformerDecoder) -> None:
     for block, layer in zip(stack.blocks, theirs.layers, strict=True):
+        assert isinstance(block, Block)
+        assert isinstance(layer, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer)
         _copy_block(block, layer)
+    assert theirs.norm is not None
+    assert stack.final_norm is not None
     theirs.norm.load_state_dict(stack.final_norm.state_dict())
 
 
-def _copy_block(block: Block, layer: nn.Module) -> None:
+def _copy_block(
+    block: Block, layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
+) -> None:
     norms = [block.around_self, block.around_feed_forward]
     _copy_attention(block.self_attention, layer.self_attn)
-    if block.cross_attention is not None:
+    if isinstance(layer, nn.TransformerDecoderLayer):
+        assert block.cross_attention is not None
         _copy_attention(block.cross_attention, layer.multihead_attn)
         norms.insert(1, block.around_cross)
+    assert isinstance(block.feed_forward, FeedForward)
     layer.linear1.load_state_dict(block.feed_forward.inner.state_dict())
     layer.linear2.load_state_dict(block.feed_forward.outer.state_dict())
     for index, wiring in enumerate(norms, start=1):
+        assert isinstance(wiring, Wiring)
         getattr(layer, f"norm{index}").load_state_dict(wiring.norm.state_dict())
 
 

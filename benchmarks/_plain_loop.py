@@ -24,6 +24,8 @@ LONGEST = 512
 class PlainTransformer(nn.Module):
     """Embeddings that all sides share, sinusoidal positions, and PyTorch's own Transformer."""
 
+    positions: Tensor
+
     def __init__(self, vocabulary_size: int, dims: Dims) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, dims.d_model)

@@ -11,7 +11,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import _measuring  # before torch: it sets the threads
@@ -20,10 +20,11 @@ from benchmarks import _measuring  # before torch: it sets the threads
 from ablations.config import config_from_flat
 from ablations.quiet import quieten
 from ablations.task_runs.registry import make_task_run
+from lightning_modules.forecasting import ForecastingModule
 
 BATCH_SIZE = 32
 SLOWEST = "points: 336 tokens"
-BASE = {
+BASE: dict[str, object] = {
     "task": "forecasting",
     "data.source": "load",
     "data.n_hours": 3000,
@@ -35,7 +36,7 @@ BASE = {
     "dims.n_encoder_layers": 2,
     "dims.max_length": 512,
 }
-KINDS = {
+KINDS: dict[str, dict[str, object]] = {
     SLOWEST: {"variant.tokens": "point"},
     "patches of 16, by 8": {"variant.patch_stride": 8},
     "patches of 16, by 16": {"variant.patch_stride": 16},
@@ -68,10 +69,11 @@ def main(words: Sequence[str] | None = None) -> dict[str, list[float]]:
     return found
 
 
-def _step(kind: dict[str, object], *, cache_dir: Path) -> Callable[[], None]:
+def _step(kind: Mapping[str, object], *, cache_dir: Path) -> Callable[[], None]:
     config = config_from_flat({**BASE, **kind})
     part = make_task_run(config, cache_dir=cache_dir)
     module = part.build(config, part.facts)
+    assert isinstance(module, ForecastingModule)
     batch = next(iter(part.data.train_dataloader()))
 
     def step() -> None:

@@ -12,6 +12,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from benchmarks import _measuring  # before torch: it sets the threads
@@ -50,12 +51,16 @@ def main(words: Sequence[str] | None = None) -> dict[str, list[float]]:
 def designs() -> Iterator[tuple[str, Design, Design]]:
     """`axis level`, what it is compared with, and the design that has it; baselines left out."""
     for axis, levels in AXES.items():
-        others = {other: AXES[other][level] for other, level in NEEDS.get(axis, {}).items()}
-        base = Design(**others)
+        needed = NEEDS.get(axis, {}).items()
+        base = _with({other: AXES[other][level] for other, level in needed}, Design())
         for level in list(levels)[1:]:
-            design = Design(**others, **{axis: level})
+            design = _with({axis: level}, base)
             if not violated(design, DIMS, Optim()):
                 yield f"{axis} {level}", base, design
+
+
+def _with(levels: dict[str, Any], design: Design) -> Design:
+    return replace(design, **levels)
 
 
 def _step(design: Design) -> Callable[[], Any]:

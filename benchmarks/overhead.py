@@ -37,7 +37,7 @@ SWEPT = {
     "dims.n_encoder_layers": 2,
     "dims.n_decoder_layers": 2,
 }
-PLANNED = {
+PLANNED: dict[str, list[Any]] = {
     "design.position": ["sinusoidal", "none", "rope", "alibi"],
     "design.norm_position": ["pre", "post"],
     "dims.n_heads": [2, 4, 8],

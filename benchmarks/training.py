@@ -102,9 +102,11 @@ def _plainly(part: TranslationRun, seed: int) -> Measured:
     pl.seed_everything(seed, verbose=False)
     config = part.config
     model = plain_copy(part.build(config, part.facts).model, config.dims).train()
+    numbered = part.data.train_dataloader().dataset
+    assert isinstance(numbered, list)
     updates = _plain_loop.train(
         model,
-        [pair for _, pair in part.data.train_dataloader().dataset],
+        [pair for _, pair in numbered],
         optim=config.optim,
         batch_size=BATCH_SIZE,
         max_steps=config.budget.max_steps,

@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ import pandas as pd
 from analysis.frames import StudyView
 
 BASE = {"budget.max_steps": 1000, "data.tokens_per_batch": 1024, "optim.accumulate": 1}
-AXES = {
+AXES: dict[str, list[Any]] = {
     "design.norm_position": ["pre", "post"],
     "design.position": ["sinusoidal", "none", "rope"],
     "dims.n_heads": [4, 8],
@@ -65,21 +67,25 @@ def ledger_frame(expected: pd.DataFrame, score: Callable[[pd.Series], float]) ->
     return pd.DataFrame(records)
 
 
-def view(expected: pd.DataFrame, axes: dict | None = None, **changes: object) -> StudyView:
+def view(
+    expected: pd.DataFrame, axes: dict[str, list[Any]] | None = None, **changes: Any
+) -> StudyView:
     axes = AXES if axes is None else axes
-    known = {
-        "name": "six-axes",
-        "axes": axes,
-        "baseline": {axis: levels[0] for axis, levels in axes.items()},
-        "seeds": sorted(expected["seed"].unique()),
-        "metric": "bleu",
-        "split": "test",
-        "expected": expected,
-    }
-    return StudyView(**(known | changes))
+    known = StudyView(
+        name="six-axes",
+        axes=axes,
+        baseline={axis: levels[0] for axis, levels in axes.items()},
+        seeds=sorted(expected["seed"].unique()),
+        metric="bleu",
+        split="test",
+        expected=expected,
+    )
+    return replace(known, **changes)
 
 
-def planted(effects: dict, *, noise: float = 0.1, seed_noise: float = 0.5, seed: int = 0):
+def planted(
+    effects: dict, *, noise: float = 0.1, seed_noise: float = 0.5, seed: int = 0
+) -> Callable[[pd.Series], float]:
     """Score = 30 + seed's own luck + planted effects + the run's noise."""
     generator = np.random.default_rng(seed)
     luck = generator.normal(0, seed_noise, size=1000)

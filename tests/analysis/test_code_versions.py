@@ -56,6 +56,11 @@ def test_runs_of_unknown_code_mix_with_a_note() -> None:
     assert notes(frame_of([None], ["1" * 40])) == []
 
 
+def test_files_that_differed_from_their_commit_are_told_from_those_that_did_not() -> None:
+    found = notes(frame_of([None], ["1" * 40, "1" * 40 + "-dirty"]))
+    assert found == [f"{NOTE}10 runs of unknown code (commit 111111111111, 111111111111-dirty)."]
+
+
 def test_a_diverged_run_of_other_code_is_named(tmp_path: Path) -> None:
     frame = frame_of(["bb", "aa"])
     first = frame["run"] == CELLS["id"][0]

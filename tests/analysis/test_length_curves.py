@@ -246,3 +246,18 @@ def test_one_length_is_no_curve(lengths: tuple[int, ...], drawn: bool, tmp_path:
     table = study_table(frame, plan)
     names = [one.name for one in study_figures(table, frame, plan, runs_dir=tmp_path)]
     assert ("lengths" in names) is drawn
+
+
+def test_lines_that_were_trained_to_unlike_lengths_are_each_marked_with_their_own() -> None:
+    axes = {"data.train_max": [8, 16]}
+    plan = study(axes)
+    frame = ledger(plan.expected.assign(**{"design.position": "rope"}))
+    trained = plan.expected.set_index("id")["data.train_max"]
+    lengths = lengths_frame(frame.assign(**{"data.train_max": frame["run"].map(trained)}), plan)
+    assert lengths.groupby("level")["trained"].unique().map(list).to_dict() == {
+        "8": [8],
+        "16": [16],
+    }
+    panel = lengths_figure(lengths, metrics=["exact_match"]).axes[0]
+    dashed = [drawn.get_xdata()[0] for drawn in panel.lines if drawn.get_linestyle() == "--"]
+    assert dashed == [8, 16]

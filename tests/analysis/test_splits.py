@@ -73,6 +73,13 @@ def test_other_axes_are_compared_at_the_same_split():
     assert differences["split", "continuation.wild@64"].mean == pytest.approx(-0.5, abs=0.02)
 
 
+def test_what_stands_behind_a_row_is_asked_for_with_the_splits_that_it_is_of():
+    table = study_table(*compare_splits(*runs()))
+    assert table.trace_command == (
+        "ablate reproduce six-axes --metric repetition_rate --split 'continuation.*@64' --row"
+    )
+
+
 def test_a_plain_split_changes_nothing():
     frame, study = runs()
     plain = view(study.expected, {}, metric=study.metric, split="continuation.text@64")

@@ -67,7 +67,7 @@ def test_sign_flip_p_matches_brute_force(n):
     assert statistics.sign_flip_p(differences) == pytest.approx(min(1, 2 * count / 2**n), abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [2, 6, 12])
+@pytest.mark.parametrize("n", [2, 6, 12, 15])
 def test_sign_flip_p_is_that_of_scipy(n):
     differences = np.random.default_rng(n).normal(0.3, 1, size=(3, n))
     expected = stats.permutation_test(
@@ -83,7 +83,7 @@ def test_sums_that_differ_by_rounding_alone_are_ties():
     assert statistics.sign_flip_p(tenths / 10) == expected
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 12, 13, 20])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 12, 13, 15, 16, 20])
 def test_smallest_p_is_what_one_sided_data_gets(n):
     p = statistics.sign_flip_p(np.linspace(1, 2, n))
     if n <= statistics.EXACT_UP_TO:
@@ -99,6 +99,12 @@ def test_five_seeds_cannot_reach_five_percent_and_six_can():
 
 def test_zero_differences_are_no_evidence():
     assert statistics.sign_flip_p(np.zeros(6)) == 1.0
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_no_number_has_no_p(number):
+    with pytest.raises(AssertionError, match="p would be 0"):
+        statistics.sign_flip_p([1.0, 2.0, number])
 
 
 def test_rows_of_unlike_lengths_are_tested_as_each_alone():

@@ -236,7 +236,7 @@ def test_notes_name_what_a_reader_must_know(small_study):
     frame = frame[~((frame["run"] == run) & (frame["metric"] == "bleu"))].copy()
     frame.loc[frame["run"] == study.expected["id"].iloc[5], "hardware"] = "a GPU"
     notes = study_table(frame, study).notes
-    assert f"Finished without bleu on test: {run}." in notes
+    assert f"Finished without a finite bleu on test: {run}." in notes
     assert "Seconds are from unlike machines: 2 CPU cores, a GPU." in notes
     assert notes[0] == (
         "Baseline: design.norm_position=pre, design.position=sinusoidal, dims.n_heads=4; "
@@ -274,6 +274,19 @@ def test_the_noise_floor_and_the_bootstrap_stand_in_the_notes(small_study):
     assert "Cross-check of Δ by BCa bootstrap (95%, in the CSV): it agrees about 0." in table.notes
     line = table.frame.loc[table.frame["level"] == "post"].iloc[0]
     assert line["difference_bca_low"] < -2 < line["difference_bca_high"]
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_a_value_that_is_no_number_is_named_and_decides_nothing(small_study, number):
+    frame, study = small_study
+    run = study.expected.loc[study.expected["dims.n_heads"] == 8, "id"].iloc[0]
+    frame.loc[(frame["run"] == run) & (frame["metric"] == "bleu"), "value"] = number
+    table = study_table(frame, study)
+    row = by_level(table)[HEADS]
+    assert row.verdict is Verdict.not_distinguishable
+    assert (row.seeds_compared, row.seeds_planned) == (7, 8)
+    assert math.isfinite(row.mean.mean)
+    assert f"Finished without a finite bleu on test: {run}." in table.notes
 
 
 def test_an_effect_that_matters_is_given_the_seeds_that_show_it(small_study):

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from analysis import frames
+from analysis import frames, statistics
 from analysis.rendering import render
 from analysis.statistics import Verdict
 from analysis.tables import study_table
@@ -114,3 +114,14 @@ def test_the_word_stands_in_every_form(small_study, format):
     (line,) = (line for line in text.splitlines() if "rope" in line and "undefined" in line)
     assert "missing" not in line
     assert "too small" not in line
+
+
+def test_seeds_for_an_effect_are_those_of_the_tests_that_there_are(small_study):
+    frame, study = small_study
+    frame = without(frame, runs_at(study, "design.position", "rope"))
+    table = study_table(frame, view(study.expected, effect=0.1))
+    row = by_level(table)["dims.n_heads", 8]
+    needed = statistics.seeds_needed(0.1, row.difference.sd, alpha=0.05 / table.comparisons)
+    (note,) = [note for note in table.notes if note.startswith("Seeds that would show")]
+    assert table.comparisons == 3
+    assert f"dims.n_heads=8 {needed}" in note

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis import statistics
 from analysis.claim_tables import effect_text, found_text
 from analysis.verdicts import ClaimVerdict, Question, answer, overall, settle
 from tests.analysis.ledgers import (
@@ -150,6 +151,20 @@ def test_a_level_that_never_finishes_is_compared_by_its_divergence():
     assert result.effect.mean == 1
     assert "rate of divergence" in effect_text(result)
     assert answer(frame, asked(view(expected), *POST, "better")).verdict is REFUTED
+
+
+def test_seeds_for_rates_of_divergence_are_those_that_show_half_of_the_runs():
+    expected = one_factor_cells(AXES, SEEDS)
+    score = planted({})
+
+    def ended(cell):
+        at_post = cell[POST[0]] == "post"
+        return math.nan if at_post or cell["seed"] > 2 else score(cell)
+
+    question = asked(view(expected), *POST, "worse", smallest=0.01)  # of the metric
+    result = answer(ledger_frame(expected, ended), question)
+    assert (result.diverging, result.smallest) == (True, 0.5)
+    assert result.seeds_needed == statistics.seeds_needed(0.5, result.effect.sd)
 
 
 def test_single_divergences_are_counted_beside_the_difference():
