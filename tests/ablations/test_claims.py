@@ -213,6 +213,24 @@ def test_few_seeds_are_said_to_be_too_few(ablate, tmp_path):
     assert "6 runs missing" in row["found"]
 
 
+@pytest.mark.parametrize(
+    ("leave_out", "verdict"), [((7, 8), "not distinguishable at this n"), ((8,), "confirmed")]
+)
+def test_a_claim_of_two_comparisons_tests_each_at_half_the_level(
+    ablate, tmp_path, leave_out, verdict
+):
+    """A8: six seeds can reach 5%, but it takes seven to reach 2.5%."""
+    effects = {1: 0.3, 16: -0.3}
+    write_runs(
+        tmp_path / "runs",
+        "copy_sizes",
+        lambda cell: 0.5 + 0.001 * cell.seed**2 + effects.get(cell.changes.get("dims.n_heads"), 0),
+        leave_out=leave_out,
+    )
+    rows = verdict_of(ablate, "A8")
+    assert [row["verdict"] for row in rows] == [verdict] * 2
+
+
 def test_what_was_never_run_is_said_with_what_it_needs(ablate):
     (row,) = verdict_of(ablate, "T4")
     assert row["claim_verdict"] == "not run"

@@ -99,6 +99,16 @@ def test_several_comparisons_are_each_tested_more_strictly():
     assert settle(draw, 1, smallest=0.1, alpha=0.025) is OPEN
 
 
+def test_the_level_of_a_question_is_that_of_its_test():
+    expected = one_factor_cells(AXES, SEEDS[:6])  # p = 2/64
+    frame = ledger_frame(expected, planted({POST: -2.0}))
+    asked_at = {
+        alpha: answer(frame, asked(view(expected), *POST, "worse", alpha=alpha)).verdict
+        for alpha in (0.05, 0.025)
+    }
+    assert asked_at == {0.05: CONFIRMED, 0.025: OPEN}
+
+
 def test_a_general_statement_falls_with_one_counter_example():
     assert overall([CONFIRMED, REFUTED, OPEN]) is REFUTED
     assert overall([CONFIRMED, OPEN, NOT_RUN]) is OPEN
