@@ -28,7 +28,13 @@ def bootstrap(arguments: Namespace) -> int:
     metric = arguments.metric or (cells.study.metric if cells.study.metric in METRICS else "bleu")
     if metric not in METRICS:
         raise ValueError(f"--metric {metric}: no bootstrap over it; legal: {', '.join(METRICS)}")
-    view = study_view(cells, metric=metric, split=arguments.split, command=command)
+    view = study_view(
+        cells,
+        metric=metric,
+        split=arguments.split,
+        command=command,
+        mixed_code=arguments.mixed_code,
+    )
     if view.split not in task.value.test_splits(cells.cells[0].config.data) or "@" in view.split:
         raise ValueError(f"--split {view.split}: name one whole test split of the study")
     frame = results(cells, arguments.runs, command=command)

@@ -237,6 +237,7 @@ def bootstrap(parser: argparse.ArgumentParser) -> None:
     study(parser)
     parser.add_argument("--metric", help="bleu, bleu_lowercase_tokenized or chrf (the study's)")
     parser.add_argument("--split", help="the test split (the study's, or the first)")
+    _mixed_code_flag(parser)
     _format_flag(parser)
     parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
 

@@ -1,6 +1,7 @@
 """The command that compares translations sentence by sentence."""
 
 import io
+import json
 
 import pandas as pd
 import pytest
@@ -46,11 +47,19 @@ def test_pairs_are_compared_and_files_that_do_not_fit_are_named(ablate, swept, t
     assert "bs:1000|seed:12345" in shown
     assert "intervals over seeds: ablate table tiny.yaml" in " ".join(shown.split())
 
+    record = swept / line["run"] / "result.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "code_version": "another"}))
+    assert "with --mixed-code" in ablate("bootstrap", "tiny.yaml")[2]
+    assert ablate("bootstrap", "tiny.yaml", "--mixed-code")[0] == 0
+
     file = swept / line["run"] / "hypotheses" / "test.txt"
     file.write_text("one\n")
-    assert "holds 1 sentences, and the test set 8" in ablate("bootstrap", "tiny.yaml")[2]
+    assert (
+        "holds 1 sentences, and the test set 8"
+        in ablate("bootstrap", "tiny.yaml", "--mixed-code")[2]
+    )
     file.unlink()
-    assert "kept no translations" in ablate("bootstrap", "tiny.yaml")[2]
+    assert "kept no translations" in ablate("bootstrap", "tiny.yaml", "--mixed-code")[2]
 
 
 def test_what_has_no_sentences_is_refused(ablate):
