@@ -113,12 +113,22 @@ def tuning_progress(cells: Plan) -> str:
     return f"{cells.name}: tuning, {done} of {trials} trials done in {len(cells.tunings)} arms"
 
 
-def recorded_plan(name: str, frame: "pandas.DataFrame") -> Plan:
+def recorded_plan(name: str, frame: "pandas.DataFrame", *, runs_dir: Path) -> Plan:
     """The plan of a study on the data that the records name, without reading data.
 
     Where no record has the study's data, no run of it is there either, and ids match nothing.
+
+    Args:
+        name: a shipped study, or a file.
+        frame: the ledger's tidy frame.
+        runs_dir: the folder of the runs, for a study that tunes its arms first.
     """
-    return make_plan(load_study(name), data_fingerprint=_recorded_fingerprint(frame))
+    study, fingerprint = load_study(name), _recorded_fingerprint(frame)
+    if study.search is None:
+        return make_plan(study, data_fingerprint=fingerprint)
+    from ablations.tuning import tuned_plan
+
+    return tuned_plan(study, runs_dir=runs_dir, data_fingerprint=fingerprint)
 
 
 def _recorded_fingerprint(frame: "pandas.DataFrame") -> Callable[[Any], str]:

@@ -64,9 +64,9 @@ def claim_rows(
     for claim in chosen:
         parts = [checked[claim.check]] if claim.check else []
         for comparison in claim.comparisons:
-            plan = plans.get(comparison.study) or recorded_plan(comparison.study, ledger.frame)
-            plans[comparison.study] = plan
-            parts.append(part(comparison, claim, plan))
+            name = comparison.study
+            plans[name] = plans.get(name) or recorded_plan(name, ledger.frame, runs_dir=runs_dir)
+            parts.append(part(comparison, claim, plans[name]))
         rows.append(
             ClaimRow(
                 id=claim.id,

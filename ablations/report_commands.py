@@ -2,11 +2,10 @@
 
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.analysis_commands import put, recorded_plan, study_view
+from ablations.analysis_commands import put, recorded_plan, study_view, tuning_progress
 from ablations.claim import load_claims
 from ablations.plan import Plan
 from ablations.study import Arrangement
@@ -32,9 +31,12 @@ def report(arguments: Namespace) -> int:
 
     frame = load(arguments.runs).frame
     names = arguments.studies or shipped_studies()
-    plans = [recorded_plan(name, frame) for name in dict.fromkeys(names)]
+    runs = arguments.runs
+    plans = [recorded_plan(name, frame, runs_dir=runs) for name in dict.fromkeys(names)]
     with_runs = [plan for plan in plans if frame["run"].isin([c.id for c in plan.cells]).any()]
     for plan in plans if arguments.studies else []:
+        if plan.is_tuning:
+            raise ValueError(f"{tuning_progress(plan)}; 'ablate sweep {plan.name}' goes on")
         if plan not in with_runs:
             raise ValueError(f"no results of {plan.name} in {arguments.runs}; run it first")
     if not with_runs:
@@ -76,16 +78,16 @@ def _tables(plan: Plan, view: "StudyView", frame: "pandas.DataFrame") -> "Iterat
     """The main table, then those of the other test splits that the runs have."""
     from dataclasses import replace
 
+    from analysis.frames import named_splits
     from analysis.splits import compare_splits
     from analysis.tables import study_table
 
     yield study_table(*compare_splits(frame, view))
-    first = plan.cells[0].config
+    known = frame[frame["run"].isin(view.expected["id"]) & (frame["metric"] == view.metric)]
+    measured, first = set(named_splits(known)), plan.cells[0].config
     for split in first.task.value.test_splits(first.data):
-        if split != view.split:
-            # A split that no run has measured yet has nothing to show.
-            with suppress(ValueError):
-                yield study_table(frame, replace(view, split=split))
+        if split != view.split and split in measured:
+            yield study_table(frame, replace(view, split=split))
 
 
 def _figures(

@@ -59,20 +59,27 @@ class Tuning:
     pending: list[Cell]
 
 
-def tuned_plan(study: Study, *, runs_dir: Path) -> Plan:
+def tuned_plan(
+    study: Study, *, runs_dir: Path, data_fingerprint: Callable[[Any], str] | None = None
+) -> Plan:
     """The plan of a study whose arms are tuned, as far as the results go.
 
     While an arm is not tuned, the plan's cells are the trials that can run now.
+
+    Args:
+        study: what is studied.
+        runs_dir: the folder of the runs.
+        data_fingerprint: as for `make_plan`.
 
     Raises:
         ValueError: as for `make_plan`, or no trial of an arm gave a finite loss.
     """
     assert study.search is not None
-    whole = make_plan(study)
-    fingerprint = cache(lambda task, data: task.value.fingerprint(data))
+    whole = make_plan(study, data_fingerprint=data_fingerprint)
+    fingerprint = cache(data_fingerprint or whole.cells[0].config.task.value.fingerprint)
 
     def identify(config: RunConfig) -> str:
-        return run_id(config, fingerprint(config.task, config.data))
+        return run_id(config, fingerprint(config.data))
 
     arms = {json.dumps(cell.changes): cell for cell in whole.cells}
     tunings = {

@@ -97,6 +97,20 @@ def test_a_report_holds_the_study_and_the_claims(ablate, factorial, tmp_path, mo
     assert "Effects and interactions" in page
 
 
+def test_a_split_that_cannot_be_compared_is_not_left_out_of_a_report(
+    ablate, factorial, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("ablations.claim_commands.claim_rows", lambda *_, **__: [])
+    files = sorted((tmp_path / "runs").glob("*/result.json"))
+    for file in files:
+        record = json.loads(file.read_text())
+        here = {**record["metrics"][0], "length": 16, "signature": f"of {file == files[0]}"}
+        file.write_text(json.dumps({**record, "metrics": [*record["metrics"], here]}))
+    code, _, err = ablate("report", "both.yaml")
+    assert code == 2
+    assert "signature differs within one column of both" in err
+
+
 def test_runs_of_two_codes_are_compared_only_when_told_to(ablate, factorial, tmp_path, monkeypatch):
     monkeypatch.setattr("ablations.claim_commands.claim_rows", lambda *_, **__: [])
     files = sorted((tmp_path / "runs").glob("*/result.json"))
