@@ -7,7 +7,7 @@ from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
-from ablations.identity import canonical_text, identity, unsaid
+from ablations.identity import identity, unsaid
 from ablations.tasks import Task
 from lightning_modules.design import Design, Dims, violated
 from lightning_modules.optimization import Optim
@@ -157,14 +157,6 @@ def parse_value(path: str, value: Any, *, task: Task = Task.translation) -> Any:
 def plain(value: Any) -> Scalar:
     """The value as it stands in files: levels by name."""
     return value.name if isinstance(value, Enum) else value
-
-
-def canonical(config: RunConfig) -> str:
-    """The config as JSON with sorted dotted names: equal text, equal experiment on equal data.
-
-    What goes without saying is left out: see `ablations.identity.unsaid`.
-    """
-    return canonical_text(_said(config))
 
 
 def run_id(config: RunConfig, data_fingerprint: str) -> str:

@@ -85,22 +85,6 @@ def moses_tokenizer(language: str) -> tuple[Callable[[str], str], str]:
     return tokenize, sacremoses.__version__
 
 
-def compare_signatures(first: str, second: str) -> None:
-    """Refuse to compare numbers that were computed differently.
-
-    Raises:
-        ValueError: The signatures differ; the parts that do are named.
-    """
-    if first == second:
-        return
-    left, right = first.split("|"), second.split("|")
-    here = " ".join(part for part in left if part not in right) or "nothing"
-    there = " ".join(part for part in right if part not in left) or "nothing"
-    raise ValueError(
-        f"scores are not comparable: {here} against {there} (signatures {first!r} and {second!r})"
-    )
-
-
 def _score(
     name: str,
     metric: Metric,

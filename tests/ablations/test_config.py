@@ -10,14 +10,13 @@ from ablations.config import (
     Budget,
     RunConfig,
     Task,
-    canonical,
     check,
     config_from_flat,
     flatten,
     paths,
     run_id,
 )
-from ablations.identity import LOCATION_PATHS, unsaid
+from ablations.identity import LOCATION_PATHS, canonical_text, unsaid
 from data.corpus import TranslationData
 from lightning_modules.design import AXES, Design, Dims
 
@@ -97,7 +96,7 @@ def test_what_is_not_legal_is_named(path, value, message):
 def test_canonical_is_sorted_json_of_what_differs_from_the_defaults():
     config = RunConfig(data=TranslationData(path="somewhere", n_train=7), dims=Dims(d_ff=9))
     kept = {"data.n_train": 7, "dims.d_ff": 9, "seed": 1, "task": "translation"}
-    assert canonical(config) == json.dumps(kept, sort_keys=True)
+    assert canonical_text(flatten(config)) == json.dumps(kept, sort_keys=True)
 
 
 @pytest.mark.parametrize("task", Task)
