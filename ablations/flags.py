@@ -74,9 +74,7 @@ def claims(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data.path", dest="data_path", help="folder of the data it needs")
     parser.add_argument("--workers", type=_count, default=1, help="processes that train (1)")
     _no_wandb(parser)
-    _format_flag(parser)
-    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
-    _mixed_code_flag(parser)
+    _comparison_flags(parser)
 
 
 def report(parser: argparse.ArgumentParser) -> None:
@@ -213,12 +211,10 @@ def table(parser: argparse.ArgumentParser) -> None:
         "p, n, diverged, missing, detectable, parameters, flops, seconds, memory, reported, "
         "verdict",
     )
-    _format_flag(parser)
-    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="draw effects and learning curves there"
     )
-    _mixed_code_flag(parser)
+    _comparison_flags(parser)
 
 
 def effects(parser: argparse.ArgumentParser) -> None:
@@ -226,10 +222,8 @@ def effects(parser: argparse.ArgumentParser) -> None:
     study(parser)
     parser.add_argument("--metric", help="the metric shown (the study's)")
     parser.add_argument("--split", help="the split shown (the study's, or the first test split)")
-    _format_flag(parser)
-    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw interactions there")
-    _mixed_code_flag(parser)
+    _comparison_flags(parser)
 
 
 def bootstrap(parser: argparse.ArgumentParser) -> None:
@@ -237,9 +231,7 @@ def bootstrap(parser: argparse.ArgumentParser) -> None:
     study(parser)
     parser.add_argument("--metric", help="bleu, bleu_lowercase_tokenized or chrf (the study's)")
     parser.add_argument("--split", help="the test split (the study's, or the first)")
-    _mixed_code_flag(parser)
-    _format_flag(parser)
-    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+    _comparison_flags(parser)
 
 
 def reproduce(parser: argparse.ArgumentParser) -> None:
@@ -252,6 +244,12 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", type=Path, metavar="FOLDER", help="run it again into this folder, and compare"
     )
+
+
+def _comparison_flags(parser: argparse.ArgumentParser) -> None:
+    _format_flag(parser)
+    parser.add_argument("--output", type=Path, help="write to this file instead of the terminal")
+    _mixed_code_flag(parser)
 
 
 def _format_flag(

@@ -1,13 +1,18 @@
 import json
 
+import pandas
 import pytest
 
+from ablations.analysis_commands import recorded_plan
 from ablations.config import nested
 from ablations.plan import make_plan
 from ablations.study import load_study
+from ablations.tuning import tuned_plan
 from analysis.claim_tables import Part
 from analysis.verdicts import ClaimVerdict
-from tests.ablations.test_claims import RECORD
+from tests.ablations.test_claim_commands import RECORD
+from tests.ablations.test_search import STUDY as TUNED
+from tests.ablations.test_search import run_all
 
 STUDY = """
 description: norm and activation, together
@@ -135,3 +140,23 @@ def test_a_report_without_results_is_refused(ablate, tmp_path):
     code, _, err = ablate("report")
     assert (code, err.count("\n")) == (2, 1)
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_plan_from_records_is_that_of_the_tuned_arms(tmp_path):
+    (tmp_path / "tuned.yaml").write_text(TUNED)
+    study = load_study(str(tmp_path / "tuned.yaml"))
+    run_all(study, tmp_path / "runs")
+    known = tuned_plan(study, runs_dir=tmp_path / "runs")
+    columns = {path: [value] for path, value in known.cells[0].values.items()}
+    fingerprint = known.cells[0].config.task.value.fingerprint(known.cells[0].config.data)
+    records = pandas.DataFrame({"run": ["any"], "data_fingerprint": [fingerprint], **columns})
+    plan = recorded_plan(str(tmp_path / "tuned.yaml"), records, runs_dir=tmp_path / "runs")
+    assert [cell.id for cell in plan.cells] == [cell.id for cell in known.cells]
+    assert plan.tunings == known.tunings
+
+
+def test_a_report_on_arms_that_are_being_tuned_says_so(ablate, tmp_path):
+    (tmp_path / "tuned.yaml").write_text(TUNED)
+    code, _, error = ablate("report", "tuned.yaml")
+    assert code == 2
+    assert "tuned: tuning, 0 of 16 trials done in 2 arms; 'ablate sweep tuned' goes on" in error
