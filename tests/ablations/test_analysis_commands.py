@@ -160,3 +160,17 @@ def test_a_report_on_arms_that_are_being_tuned_says_so(ablate, tmp_path):
     code, _, error = ablate("report", "tuned.yaml")
     assert code == 2
     assert "tuned: tuning, 0 of 16 trials done in 2 arms; 'ablate sweep tuned' goes on" in error
+
+
+def test_a_plan_from_records_is_on_the_data_of_most_of_them(tmp_path):
+    (tmp_path / "both.yaml").write_text(STUDY)
+    study = load_study(str(tmp_path / "both.yaml"))
+    config = make_plan(study, data_fingerprint=lambda data: "").cells[0]
+    columns = {path: [value] * 3 for path, value in config.values.items()}
+    fingerprints = ["few", "most", "most"]
+    records = pandas.DataFrame(
+        {"run": ["a", "b", "c"], "data_fingerprint": fingerprints, **columns}
+    )
+    plan = recorded_plan(str(tmp_path / "both.yaml"), records, runs_dir=tmp_path)
+    known = make_plan(study, data_fingerprint=lambda data: "most")
+    assert [cell.id for cell in plan.cells] == [cell.id for cell in known.cells]

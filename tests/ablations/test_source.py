@@ -42,3 +42,15 @@ def test_comments_docstrings_layout_and_other_commands_are_not(copy: Path) -> No
         (copy / "ablations" / name).write_text("other = 1\n")
     (copy / "README.md").write_text("other\n")
     assert source_version(copy) == source_version()
+
+
+def test_a_module_that_is_imported_from_its_package_counts(tmp_path: Path) -> None:
+    (tmp_path / "ablations").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "ablations" / "run.py").write_text("from data import series\n")
+    versions = []
+    for rows in (1, 2):
+        (tmp_path / "data" / "series.py").write_text(f"ROWS = {rows}\n")
+        source_version.cache_clear()
+        versions.append(source_version(tmp_path))
+    assert versions[0] != versions[1]

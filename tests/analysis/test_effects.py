@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from statsmodels.formula.api import ols
 
+from analysis import statistics
 from analysis.effects import dependencies, study_effects
 from analysis.effects_rendering import render
 from analysis.interaction_plots import interaction_figure, save_interactions
@@ -131,6 +132,22 @@ def test_the_shares_of_the_spread_are_those_of_the_planted_effects(interacting):
     assert pair["sum_sq"] == pytest.approx(20, rel=0.3)
     assert shares.loc[POST[0], "sum_sq"] == pytest.approx(80, rel=0.2)
     assert shares.loc[POST[0], "fanova"] > shares.loc[COLD[0], "fanova"] > 0.1
+
+
+def test_effects_and_interactions_are_one_family(interacting):
+    rows = interacting.contrasts
+    assert len(rows) == 6
+    assert rows["p_holm"].to_numpy() == pytest.approx(statistics.holm(rows["p"]))
+    assert (rows["p_holm"] > rows["p"]).any()
+
+
+def test_what_seeds_differ_by_is_no_importance_of_a_choice():
+    shares = [
+        study_effects(*made(planted({POST: -1.0}, noise=0.2, seed_noise=spread))).importance
+        for spread in (0.0, 5.0)
+    ]
+    found = [table.set_index("term")["fanova"].dropna() for table in shares]
+    assert found[1].to_dict() == pytest.approx(found[0].to_dict(), abs=0.01)
 
 
 def test_a_diverged_cell_costs_its_pairs_and_is_counted():
