@@ -117,7 +117,7 @@ def agreement(device: torch.device) -> Measurements:
 def _agreement(design: Design, device: torch.device) -> Values:
     """In bf16 both are compared with explicit attention in fp32: which is closer shows, too."""
     exact = _states_and_gradients(design, device, explicit=True, dtype=None)
-    found = {}
+    found: Values = {}
     for precision, dtype in PRECISIONS.items():
         for name, explicit in (("", False), (" explicit", True)):
             if dtype is not None or not explicit:
