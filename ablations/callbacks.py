@@ -1,4 +1,4 @@
-"""What watches a run while it trains: divergence, weight averaging, the learning curve."""
+"""What watches a run while it trains: weight averaging, the learning curve, pruning."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ class AverageLast(WeightAveraging):
     """The equal-weight average of the weights after each of the last updates.
 
     The average is what validation sees once it has begun, and what the module holds after training.
-    Before it has begun validation sees the weights as they are.
+    Before it has begun validation sees the weights as they are. It lies on the training's device.
 
     Args:
         first_step: updates done before the first one whose weights count.
@@ -37,6 +37,11 @@ class AverageLast(WeightAveraging):
     def __init__(self, first_step: int) -> None:
         super().__init__(multi_avg_fn=get_swa_multi_avg_fn())
         self.first_step = first_step
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Make the average where the weights are going to be: Lightning moves them later."""
+        pl_module.to(trainer.strategy.root_device)
+        super().setup(trainer, pl_module, stage)
 
     def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
         """Whether the weights after this update (counted from 0) count."""
@@ -51,51 +56,6 @@ class AverageLast(WeightAveraging):
         # Lightning's average starts as a copy of the initial weights: not what is to be validated.
         if self._latest_update_step > 0:
             super()._swap_models(pl_module)
-
-
-class Divergence(Callback):
-    """Finds the first update whose loss is not finite or over a bound, and ends training after it.
-
-    Each loss is looked at when the next micro-batch is under way: to read the latest one would hold
-    up a GPU until it has nothing left to do.
-
-    Args:
-        bound: the highest training loss that is no divergence, in the units of the loss.
-
-    Attributes:
-        step: updates done with that one; None where there is none.
-    """
-
-    def __init__(self, bound: float) -> None:
-        self.bound = bound
-        self.step: int | None = None
-        self._latest: tuple[int, Tensor | float] = (0, 0.0)
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
-    ) -> None:
-        """Look at the loss of the micro-batch before this one."""
-        self._look()
-        self._latest = trainer.global_step, outputs["mean_loss"]
-        trainer.should_stop |= self.step is not None
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look at the last one."""
-        self._look()
-
-    def _look(self) -> None:
-        step, loss = self._latest
-        if self.step is None and not float(loss) <= self.bound:
-            self.step = step
-
-    def state_dict(self) -> dict[str, Any]:
-        """The loss that is still to be looked at."""
-        step, loss = self._latest
-        return {"latest": (step, float(loss))}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Look at it after the next micro-batch."""
-        self._latest = state_dict["latest"]
 
 
 class LearningCurve(Callback):

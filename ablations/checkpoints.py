@@ -249,5 +249,5 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     random.setstate(state["python"])
     np.random.set_state({**numbers, "state": {**numbers["state"], "key": key}})
     torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and state["cuda"] is not None:  # it may come from a CPU
         torch.cuda.set_rng_state(state["cuda"])

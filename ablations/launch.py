@@ -1,11 +1,13 @@
 """The workers of a sweep, from start to end: processes of this machine, or placed elsewhere."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from ablations.launchers.order import Member, Order, engine
@@ -18,6 +20,7 @@ from ablations.study_files import queue_file
 from ablations.worker import RENEW, TIME_UP, leaving, open_queue
 
 POLL_SECONDS = 0.5
+GPU_NAME = re.compile(r"\d+|(GPU|MIG)-.+")  # its number, or its identifier
 ANEW = {RENEW: "its GPU refused further work", TIME_UP: "its time was up"}  # by exit code
 LOOK_SECONDS = 2.0  # between two looks at the queue, which cost more than those at the processes
 STOPPING = (
@@ -199,7 +202,8 @@ def usable_cores() -> int:
 def usable_gpus() -> list[str]:
     """The names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [name for name in visible.split(",") if name]
+        # As CUDA does: what is no name, -1 or a scheduler's NoDevFiles, ends the list.
+        return list(takewhile(GPU_NAME.fullmatch, map(str.strip, visible.split(","))))
     import torch
 
     return [str(index) for index in range(torch.cuda.device_count())]

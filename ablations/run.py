@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytorch_lightning as pl
 from pytorch_lightning.utilities.memory import garbage_collection_cuda, is_oom_error
 
-from ablations.callbacks import AverageLast, Divergence, LearningCurve, Predictions, Pruning
+from ablations.callbacks import AverageLast, LearningCurve, Predictions, Pruning
 from ablations.checkpoints import CheckpointFile, Checkpoints, StoppedError, checkpoint_seconds
 from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
 from ablations.devices import Devices, check_devices, check_shares, mixing_level
+from ablations.divergence import Divergence
 from ablations.files import create_once, write_atomically
 from ablations.heads import head_rows
 from ablations.inspection import inspect_model

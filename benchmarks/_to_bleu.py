@@ -10,6 +10,7 @@ import torch
 from sacrebleu.metrics import BLEU
 
 from ablations.config import config_from_flat
+from ablations.devices import Devices
 from ablations.task_runs.registry import make_task_run
 from ablations.task_runs.translation import TranslationRun
 
@@ -29,24 +30,24 @@ RECIPE = {
 class _UntilGoal(pl.Callback):
     """Translates the test sentences now and then, and stops at the goal or when time is up."""
 
-    def __init__(self, part: TranslationRun, *, every: int, seconds: float) -> None:
+    def __init__(self, part: TranslationRun, *, every: int, started: float, seconds: float) -> None:
         self.part, self.every, self.seconds = part, every, seconds
-        self.started = time.perf_counter()
+        self.started = started
         self.found: dict[str, dict[str, float]] = {}
 
     def on_train_batch_end(self, trainer: pl.Trainer, module: Any, *_: Any) -> None:
-        step = trainer.global_step
-        if step % self.every and step < trainer.max_steps:
+        step, trained = trainer.global_step, time.perf_counter() - self.started
+        late = trained > self.seconds
+        if step % self.every and step < trainer.max_steps and not late:
             return
-        trained = time.perf_counter() - self.started
         bleu = _bleu(self.part, module)
         self.found[f"after {step} updates"] = {"seconds": trained, "bleu": bleu}
-        if bleu >= GOAL or trained > self.seconds:
+        if bleu >= GOAL or late:
             trainer.should_stop = True
 
 
 def train(
-    path: str, *, device: torch.device, seconds: float, max_steps: int = 4000, every: int = 500
+    path: str, *, seconds: float, max_steps: int = 4000, every: int = 500
 ) -> dict[str, dict[str, float]]:
     """Train until the goal, the time or the updates are reached.
 
@@ -54,24 +55,20 @@ def train(
         By number of updates: seconds since the start, decoding included, and BLEU on the first test
         split, greedy.
     """
+    started = time.perf_counter()
     with tempfile.TemporaryDirectory() as cache:
         chosen = {**RECIPE, "data.path": path, "budget.max_steps": max_steps}
         part = make_task_run(config_from_flat(chosen), cache_dir=Path(cache))
         assert isinstance(part, TranslationRun)
         pl.seed_everything(1, verbose=False)
         module = part.build(part.config, part.facts)
-        watch = _UntilGoal(part, every=every, seconds=seconds)
+        watch = _UntilGoal(part, every=every, started=started, seconds=seconds)
         trainer = pl.Trainer(
             max_steps=max_steps,
-            accelerator=device.type if device.type != "cuda" else "gpu",
-            devices=1,
-            precision=part.config.optim.precision(),
+            **Devices().trainer_options(part.config.optim.precision),
             gradient_clip_val=part.config.optim.clip_norm,
             logger=False,
             callbacks=[watch],
-            use_distributed_sampler=False,
-            enable_checkpointing=False,
-            enable_model_summary=False,
             enable_progress_bar=False,
         )
         trainer.fit(module, part.data.train_dataloader())

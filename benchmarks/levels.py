@@ -19,7 +19,6 @@ from benchmarks import _measuring  # before torch: it sets the threads
 
 # isort: split
 import torch
-from rich.progress import track
 
 from data.batches import translation_block
 from lightning_modules.design import AXES, Design, Dims, violated
@@ -36,6 +35,8 @@ def main(words: Sequence[str] | None = None) -> dict[str, list[float]]:
     parser = argparse.ArgumentParser(description="Time a step of each level.")
     parser.add_argument("--repetitions", type=int, default=9, help="steps of each level (9)")
     repetitions = parser.parse_args(words).repetitions
+    from rich.progress import track  # `gpu_check` imports this file, on machines that lack it
+
     found: dict[str, list[float]] = {}
     for name, base, design in track(list(designs()), description="levels"):
         step, base_step = _step(design), _step(base)

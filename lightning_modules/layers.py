@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -14,6 +15,10 @@ from lightning_modules.design import Design, Dims
 from lightning_modules.dropout import Dropout
 from lightning_modules.masks import AttentionMask
 from lightning_modules.placement import Placement
+
+# cuDNN's kernel, which PyTorch prefers on recent GPUs, is planned anew for every shape, some 40 ms
+# each, and batches of sentences have hundreds of shapes.
+torch.backends.cuda.enable_cudnn_sdp(False)
 
 # Told the scores, which keys are allowed (None where all are), and the weights.
 Observer = Callable[[Tensor, Tensor | None, Tensor], None]

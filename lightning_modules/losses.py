@@ -4,6 +4,7 @@ PyTorch's own chunked `linear_cross_entropy` falls back to whole logits under la
 which every translation recipe uses; hence this one.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 # Rows of logits alive at once: few enough to stay in a CPU's cache, many enough for one product.
 CHUNK_ROWS = 256
+GPU_LOGITS = 2**26  # alive at once on a GPU, where each chunk costs a dozen kernels to launch
 
 
 class _ProjectedCrossEntropy(Function):
@@ -26,8 +28,7 @@ class _ProjectedCrossEntropy(Function):
         total = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
         state_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight)
         mean_row = weight.mean(0)
-        for start in range(0, len(targets), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
+        for rows in _chunks(targets, weight):
             # What smoothing spreads evenly needs no logits: their mean is that of the weights.
             spread = smoothing * (states[rows] @ mean_row)
             loss, error = _loss_and_error(states[rows] @ weight.T, targets[rows], 1 - smoothing)
@@ -64,6 +65,16 @@ def _loss_and_error(logits: Tensor, targets: Tensor, share: float) -> tuple[Tens
     return loss, error
 
 
+def chunk_rows(vocabulary: int, *, on_gpu: bool) -> int:
+    """Rows of logits, each as wide as the vocabulary, that are worked on at once."""
+    return max(CHUNK_ROWS, GPU_LOGITS // vocabulary) if on_gpu else CHUNK_ROWS
+
+
+def _chunks(targets: Tensor, weight: Tensor) -> Iterator[slice]:
+    n_rows = chunk_rows(len(weight), on_gpu=weight.is_cuda)
+    return (slice(start, start + n_rows) for start in range(0, len(targets), n_rows))
+
+
 def projected_cross_entropy(
     states: Tensor, weight: Tensor, targets: Tensor, *, label_smoothing: float = 0.0
 ) -> Tensor:
@@ -94,8 +105,7 @@ def each_loss_and_hit(states: Tensor, weight: Tensor, targets: Tensor) -> tuple[
     """
     dtype = torch.promote_types(states.dtype, torch.float32)
     losses, hits = states.new_empty(len(targets), dtype=dtype), torch.empty_like(targets).bool()
-    for start in range(0, len(targets), CHUNK_ROWS):
-        rows = slice(start, start + CHUNK_ROWS)
+    for rows in _chunks(targets, weight):
         logits = states[rows] @ weight.T.to(states.dtype)
         hits[rows] = logits.argmax(-1).eq(targets[rows])
         losses[rows] = torch.nn.functional.cross_entropy(
@@ -112,8 +122,7 @@ def loss_and_hits(states: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tens
     """
     loss = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
     hits = targets.new_zeros(())
-    for start in range(0, len(targets), CHUNK_ROWS):
-        rows = slice(start, start + CHUNK_ROWS)
+    for rows in _chunks(targets, weight):
         logits = states[rows] @ weight.T.to(states.dtype)
         hits += logits.argmax(-1).eq(targets[rows]).sum()
         logits = logits.to(loss.dtype)

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from lightning_modules.axes.norms import RMSNorm
 from lightning_modules.axis import Axis, Level
 
 
@@ -144,7 +145,7 @@ class QueryKeyNorm(Axis):
         lambda d_head: nn.Identity(), "compared as projected", "Vaswani et al. 2017, section 3.2.1"
     )
     rms = Level(
-        nn.RMSNorm,
+        RMSNorm,
         "each query and key scaled to unit root mean square: scores cannot grow without bound",
         "Henry et al. 2020; Dehghani et al. 2023, section 2",
     )

@@ -24,7 +24,8 @@ class RMSNorm(nn.RMSNorm):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """Map `(batch, length, d_model)` to the same shape; padding plays no part."""
-        return super().forward(x)
+        # Autocast does so on a GPU alone; half precision has no fused kernel.
+        return super().forward(x.to(self.weight.dtype))
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):

@@ -198,7 +198,8 @@ class T5Bias(PositionScheme):
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """The bias of each distance, `(1, heads, query, key)`."""
         offset = key_positions[None, :] - query_positions[:, None]
-        return self.biases(t5_bucket(offset, causal=self.causal)).permute(2, 0, 1)[None]
+        biases = self.biases(t5_bucket(offset, causal=self.causal)).permute(2, 0, 1)[None]
+        return biases.contiguous()  # fused kernels on a GPU take no other
 
 
 class ShawKeys(PositionScheme):

@@ -65,3 +65,13 @@ def test_a_time_between_checkpoints_that_is_none_is_refused(text: str, monkeypat
     monkeypatch.setenv("ABLATIONS_CHECKPOINT_SECONDS", text)
     with pytest.raises(ValueError, match=f"ABLATIONS_CHECKPOINT_SECONDS is '{text}'; it must be"):
         checkpoint_seconds()
+
+
+def test_a_gpu_goes_on_from_the_generators_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    restored = []
+    state = random_state()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", restored.append)
+    set_random_state(state | {"cuda": None})
+    set_random_state(state | {"cuda": "that of a GPU"})
+    assert restored == ["that of a GPU"]

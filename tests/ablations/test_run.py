@@ -14,9 +14,10 @@ import pytorch_lightning as pl
 import torch
 
 from ablations import run as run_module
-from ablations.callbacks import AverageLast, Divergence, Predictions
+from ablations.callbacks import AverageLast, Predictions
 from ablations.config import RunConfig, config_from_flat, run_id
 from ablations.devices import Devices
+from ablations.divergence import Divergence
 from ablations.ledger import load
 from ablations.run import run_cell
 from ablations.weights import load_module
@@ -254,6 +255,45 @@ def test_divergence_at_the_last_update_and_across_a_restart() -> None:
     after.on_train_batch_end(trainer, None, {"mean_loss": torch.tensor(0.5)})
     assert after.step == 3
     assert trainer.should_stop
+
+
+def test_a_gpu_is_waited_for_until_the_micro_batch_before_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+
+    class Loss:
+        """On a GPU, as far as anybody sees."""
+
+        is_cuda = True
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def to(self, device: str, *, non_blocking: bool) -> torch.Tensor:
+            assert (device, non_blocking) == ("cpu", True)
+            done.append(f"copy {self.name}")
+            return torch.tensor(2.0)
+
+    def record_event() -> SimpleNamespace:
+        name = done[-1].split()[1]
+        return SimpleNamespace(synchronize=lambda: done.append(f"wait for {name}"))
+
+    stream = SimpleNamespace(record_event=record_event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    divergence, trainer = Divergence(bound=1.0), SimpleNamespace(global_step=1, should_stop=False)
+    for name in "ab":
+        divergence.on_train_batch_end(trainer, None, {"mean_loss": Loss(name)})
+    assert done == ["copy a", "wait for a", "copy b"]
+    assert divergence.step == 1
+
+
+def test_the_average_lies_where_the_training_is() -> None:
+    average = AverageLast(0)
+    trainer = SimpleNamespace(strategy=SimpleNamespace(root_device=torch.device("meta")))
+    module = TranslationModule(vocabulary_size=20, dims=tiny().dims)
+    average.setup(trainer, module, "fit")
+    assert all(weight.is_meta for weight in average._average_model.module.parameters())
 
 
 def test_ctrl_c_records_nothing(tmp_path: Path, monkeypatch) -> None:

@@ -15,8 +15,8 @@ import wandb
 
 from ablations import run as run_module
 from ablations import tracking
-from ablations.callbacks import Divergence
 from ablations.config import RunConfig, nested
+from ablations.divergence import Divergence
 from ablations.inspection import Inspection
 from ablations.ledger import STATUSES
 from ablations.run import run_cell

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from lightning_modules import losses
 from lightning_modules.losses import (
     CHUNK_ROWS,
     each_loss_and_hit,
@@ -52,3 +53,11 @@ def test_no_information_costs_log_of_the_vocabulary() -> None:
     _, weight, targets = problem(10)
     loss, _ = loss_and_hits(torch.zeros(10, 8, dtype=torch.double), weight, targets)
     assert loss.item() / 10 == pytest.approx(math.log(50))
+
+
+def test_a_gpu_works_on_more_rows_at_once_within_bounds() -> None:
+    assert losses.chunk_rows(10_000, on_gpu=False) == losses.CHUNK_ROWS
+    for vocabulary in (100, 10_000, 250_000):
+        rows = losses.chunk_rows(vocabulary, on_gpu=True)
+        assert rows * vocabulary <= losses.GPU_LOGITS < (rows + 1) * vocabulary
+    assert losses.chunk_rows(10_000_000, on_gpu=True) == losses.CHUNK_ROWS
