@@ -63,7 +63,7 @@ def same_command(name: str, arguments: Namespace) -> str:
 
 
 def _read_config(file: Path) -> dict[str, Any]:
-    from ablations.study import read_mapping
+    from ablations.mappings import read_mapping
 
     try:
         return dict(_flat(read_mapping(file.read_text(encoding="utf-8"))))

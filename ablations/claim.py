@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from ablations.config import Scalar
-from ablations.study import read_mapping
+from ablations.mappings import read_mapping
 
 REGISTER = resources.files("ablations") / "claims"
 CLAIM_KEYS = {

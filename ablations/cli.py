@@ -1,6 +1,7 @@
 """The command `ablate`: its arguments. What the commands do is in the files that they name."""
 
 import argparse
+import difflib
 import gc
 import importlib
 import sys
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ablations import flags
+from ablations.outside import fault_outside
 
 # Nothing here imports torch: only the command that is asked for gets its arguments.
 
@@ -51,6 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("ablate: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
+    except Exception as error:
+        if (fault := fault_outside(error)) is None:
+            raise
+        print(f"ablate: {' '.join(fault.split())}", file=sys.stderr)
+        return 2
 
 
 def _run_of(command: Command) -> Callable[[argparse.Namespace], int]:
@@ -81,18 +88,21 @@ def _parse(words: list[str]) -> argparse.Namespace:
                 _config_flags(sub, words[1:])
     arguments, rest = parser.parse_known_args(words)
     if rest:
-        _refuse(rest[0], words[1:])
+        _refuse(rest[0], words, commands.choices[words[0]])
     return arguments
 
 
-def _refuse(word: str, words: list[str]) -> NoReturn:
+def _refuse(word: str, words: list[str], parser: argparse.ArgumentParser) -> NoReturn:
     name = word.partition("=")[0].removeprefix("--")
     if "." in name and word.startswith("--"):
         from ablations.config import parse_value
         from ablations.study import task_asked_for
 
-        parse_value(name, "", task=task_asked_for(words))
-    raise ValueError(f"unrecognised argument {word!r}; see 'ablate COMMAND --help'")
+        parse_value(name, "", task=task_asked_for(words[1:]))
+    legal = [flag for action in parser._actions for flag in action.option_strings]
+    near = difflib.get_close_matches(f"--{name}", legal) if word.startswith("-") else []
+    meant = f"; did you mean {', '.join(near)}?" if near else ""
+    raise ValueError(f"unrecognised argument {word!r}{meant}; see 'ablate {words[0]} --help'")
 
 
 def _config_flags(parser: argparse.ArgumentParser, words: list[str]) -> None:

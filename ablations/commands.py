@@ -60,7 +60,8 @@ def plan(arguments: Namespace) -> int:
         print(f"dropped: {changes_text(changes)}: {reason}")
     for changes, kept in cells.merged:
         print(f"merged: {changes_text(changes)}: the same run as {kept}")
-    print(_cost(to_run, arguments.runs))
+    for line in (*_too_few_seeds(cells), _cost(to_run, arguments.runs)):
+        print(line)
     return 0
 
 
@@ -84,7 +85,8 @@ def sweep(arguments: Namespace) -> int:
         cells = planned(arguments)
     missing = cells.missing(arguments.runs)
     if missing:
-        print(f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run", flush=True)
+        first = f"{cells.name}: {len(missing)} of {len(cells.cells)} cells to run"
+        print(first, *_too_few_seeds(cells), sep="\n", flush=True)
         _launch(missing, cells, arguments)
     print(count_states(cells.name, cells.cells, arguments.runs))
     left = cells.missing(arguments.runs)
@@ -192,6 +194,23 @@ def prepare(cells: Sequence[Cell], runs_dir: Path, *, devices: int = 1) -> None:
         part = make_task_run(config, cache_dir=runs_dir / ".cache")
         if devices > 1 and config.updates:
             check_shares(part.data, count=devices)
+
+
+def _too_few_seeds(cells: Plan) -> list[str]:
+    """A line where no row of the table can earn a verdict, however large its difference."""
+    study = cells.study
+    levels = {(path, cell.changes[path]) for cell in cells.cells for path in cell.changes}
+    compared = [path for path, _ in levels if path in study.axes]
+    if not compared or "*" in study.split or "," in study.split:
+        return []
+    from analysis.statistics import ALPHA, fewest_seeds
+
+    fewest, n = fewest_seeds(ALPHA / len(compared)), len(study.seeds)
+    if n >= fewest:
+        return []
+    seeds = "1 seed" if n == 1 else f"{n} seeds"
+    tests = "1 comparison" if len(compared) == 1 else f"{len(compared)} comparisons"
+    return [f"{seeds}: too few for a verdict; the first over {tests} takes at least {fewest} seeds"]
 
 
 def _cost(missing: list[Cell], runs_dir: Path) -> str:

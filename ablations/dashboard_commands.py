@@ -1,6 +1,7 @@
 """`ablate dashboard`: what is there of a study, opened on this machine."""
 
 import shutil
+import socket
 import subprocess
 import sys
 import webbrowser
@@ -51,6 +52,7 @@ def _show_runs(cells: Plan, arguments: Namespace) -> int:
 def _show_results(cells: Plan, arguments: Namespace) -> int:
     """What the choices come to, in a browser, by optuna-dashboard, until Ctrl-C."""
     _program(*DASHBOARD)
+    _check_port(arguments.port)
     from optuna_dashboard import run_server
 
     from analysis.splits import compare_splits
@@ -74,6 +76,7 @@ def _validation_losses(run: Path) -> dict[int, float]:
 def _show_queue(cells: Plan, arguments: Namespace) -> int:
     """The queue in a browser, by optuna-dashboard, until Ctrl-C."""
     program = _program(*DASHBOARD)
+    _check_port(arguments.port)
     url = f"sqlite:///{queue_file(arguments.runs, cells.name).resolve()}"
     place = ["--host", HOST, "--port", str(arguments.port)]
     return subprocess.call([program, url, *place])
@@ -88,6 +91,20 @@ def _show_report(cells: Plan, arguments: Namespace) -> int:
     report(Namespace(studies=[arguments.study], output=page, **asked))
     webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def _check_port(port: int) -> None:
+    """Refuse a port that cannot be had.
+
+    Raises:
+        ValueError: it is taken, or there is no such port.
+    """
+    try:
+        with socket.socket() as place:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            place.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"--port {port}: {error}; name a free one, up to 65535") from None
 
 
 def _program(name: str, package: str) -> str:

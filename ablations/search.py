@@ -98,13 +98,28 @@ def parse_search(content: Any, *, task: Task, seeds: tuple[int, ...]) -> Search:
         sampler=_choice("sampler", content.get("sampler", Sampler.tpe), Sampler),
         trials=content.get("trials", 12),
         pruner=_choice("pruner", content.get("pruner", Pruner.none), Pruner),
-        seeds=tuple(parse_value("seed", seed) for seed in content.get("seeds", [1000])),
+        seeds=distinct_seeds(content.get("seeds", [1000]), name="search.seeds"),
     )
-    if type(search.trials) is not int or search.trials < 1 or not search.seeds:
-        raise ValueError("search: 'trials' and the number of 'seeds' must be 1 or more")
+    if type(search.trials) is not int or search.trials < 1:
+        raise ValueError(f"search.trials: {search.trials!r}; it must be a whole number, 1 or more")
     if shared := set(search.seeds) & set(seeds):
         raise ValueError(f"search.seeds: {min(shared)} is a seed of the study; tune on others")
     return search
+
+
+def distinct_seeds(values: Any, *, name: str) -> tuple[int, ...]:
+    """The seeds of a list.
+
+    Raises:
+        ValueError: no list, an empty one, no seed in it, or one twice, which adds no replicate.
+    """
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"{name}: expected a list of values, found {values!r}")
+    seeds = tuple(parse_value("seed", seed) for seed in values)
+    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{name}: {twice} stands twice; each seed is one replicate, name it once")
+    return seeds
 
 
 def _range(path: str, content: Any, task: Task) -> Range:

@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ablations.config import Scalar, parse_value, plain
+from ablations.config import RunConfig, Scalar, parse_value, plain
+from ablations.mappings import read_mapping
 from ablations.reported import checked_reported
-from ablations.search import Search, parse_search
+from ablations.search import Search, distinct_seeds, parse_search
 from ablations.study_files import shipped_studies, study_text
 from ablations.tasks import Task
 
@@ -24,6 +23,8 @@ GRID_KEYS = (
     *("name", "description", "method", "parameters", "metric"),
     *("program", "command", "project", "entity"),  # for W&B alone
 )
+
+SETTINGS = {field.name for field in fields(RunConfig)} - {"seed"}
 
 
 class Arrangement(StrEnum):
@@ -100,8 +101,8 @@ def task_asked_for(words: Sequence[str]) -> Task:
         if word == "--task" or word.startswith("--task="):
             return parse_value("task", word.partition("=")[2] or following)
     for word in words:
-        text = study_text(word.removeprefix("--config="))
         try:
+            text = study_text(word.removeprefix("--config="))
             content = read_mapping(text or "")
             grid = (content.get("parameters") or {}).get("task") or {}
             named = (content.get("base") or {}).get("task") or grid.get("value")
@@ -109,21 +110,6 @@ def task_asked_for(words: Sequence[str]) -> Task:
         except (ValueError, AttributeError, KeyError):
             continue
     return Task.translation
-
-
-def read_mapping(text: str) -> dict[str, Any]:
-    """Parse YAML or JSON text that holds names and values.
-
-    Raises:
-        ValueError: it cannot be parsed, or holds something else.
-    """
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"no valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise ValueError("expected names and values, as in 'seed: 1'")
-    return content
 
 
 def parse_study(content: Mapping[str, Any], *, name: str, overrides: Mapping[str, Any]) -> Study:
@@ -152,6 +138,10 @@ def _study_fields(content: Mapping[str, Any]) -> dict[str, Any]:
     axes, base = content.get("axes") or {}, content.get("base") or {}
     if not isinstance(axes, dict) or not isinstance(base, dict):
         raise ValueError("'base' and 'axes' hold dotted names with their values")
+    for path, value in {**base, **axes}.items():
+        if isinstance(value, dict):
+            names = ", ".join(f"{path}.{name}" for name in value)
+            raise ValueError(f"{path}: the names of a study are dotted; write {names}")
     return {
         "description": str(content.get("description", "")).strip(),
         "base": base,
@@ -196,7 +186,7 @@ def _checked(study: Study) -> Study:
     def legal(path: str, value: Any) -> Scalar:
         return plain(parse_value(path, value, task=task))
 
-    for path, values in {**study.axes, "seeds": study.seeds}.items():
+    for path, values in study.axes.items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"{path}: expected a list of values, found {values!r}")
     if study.metric and study.metric not in task.value.metrics:
@@ -207,7 +197,7 @@ def _checked(study: Study) -> Study:
         raise ValueError(f"{min(fixed_axes)} is both a fixed value and an axis")
     study = _with_references(study, task)
     axes = {path: tuple(legal(path, v) for v in values) for path, values in study.axes.items()}
-    seeds = tuple(dict.fromkeys(parse_value("seed", seed) for seed in study.seeds))
+    seeds = distinct_seeds(study.seeds, name="seeds")
     search = _checked_search(study, task, seeds)
     return replace(
         study,
@@ -243,4 +233,5 @@ def _with_references(study: Study, task: Task) -> Study:
 def _refuse_unknown(content: Mapping[str, Any], legal: tuple[str, ...]) -> None:
     for key in content:
         if key not in legal:
-            raise ValueError(f"{key!r} is no key of a study file; legal: {', '.join(legal)}")
+            place = "" if key.partition(".")[0] not in SETTINGS else " (settings go under 'base')"
+            raise ValueError(f"{key!r} is no key of a study file{place}; legal: {', '.join(legal)}")

@@ -12,9 +12,16 @@ def shipped_studies() -> list[str]:
 
 
 def study_text(name_or_path: str) -> str | None:
-    """The content of a file or of a shipped study; None where there is neither."""
+    """The content of a file or of a shipped study; None where there is neither.
+
+    Raises:
+        ValueError: the file holds no text.
+    """
     if Path(name_or_path).is_file():
-        return Path(name_or_path).read_text(encoding="utf-8")
+        try:
+            return Path(name_or_path).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name_or_path}: no UTF-8 text: {error}") from None
     if name_or_path in shipped_studies():
         return (TABLES / f"{name_or_path}.yaml").read_text(encoding="utf-8")
     return None

@@ -210,6 +210,8 @@ def _values(records: pd.DataFrame, study: StudyView) -> pd.DataFrame:
     expected = (records["status"] == "finished") & ~records["run"].isin(_reasons(records, study))
     if chosen.empty and expected.any():
         found = whole.loc[whole["metric"].notna(), ["metric", "split"]].drop_duplicates()
+        if (same := found["metric"] == study.metric).any():
+            found = found[same]
         names = ", ".join(f"{name} on {split}" for name, split in found.itertuples(index=False))
         raise ValueError(
             f"no run of {study.name} has {study.metric} on {study.split}; measured: {names}"

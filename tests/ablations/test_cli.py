@@ -49,6 +49,7 @@ REFUSED = [
     (["table", "tiny.yaml"], "no results of tiny in runs; run 'ablate sweep tiny.yaml'"),
     (["table", "demo", "--format", "pdf"], "invalid choice: 'pdf'"),
     (["run", "tiny"], "unrecognised argument 'tiny'"),
+    (["sweep", "tiny.yaml", "--worker", "2"], "did you mean --workers?; see 'ablate sweep --help'"),
     (["fly"], "invalid choice: 'fly'"),
     ([], "required: COMMAND"),
 ]
@@ -61,6 +62,16 @@ def test_wrong_input_is_one_line_and_exit_code_2(ablate, no_launch, words, messa
     assert err.startswith("ablate: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+@pytest.mark.parametrize("words", [["sweep", "tiny.yaml", "--runs"], ["positions", "--output"]])
+def test_a_folder_that_is_a_file_is_one_line_and_exit_code_2(ablate, no_launch, words):
+    code, _, err = ablate(*words, "tiny.yaml")
+    assert code == 2
+    assert err.startswith("ablate: ")
+    assert err.count("\n") == 1
+    assert "tiny.yaml" in err
+    assert err.endswith((": Not a directory\n", ": File exists\n"))
 
 
 @pytest.mark.parametrize(
@@ -135,6 +146,31 @@ def test_plan_lists_cells_left_out_ones_and_cost(ablate, tmp_path):
     assert "dropped: dims.n_heads=3: dims.n_heads 3 must divide dims.d_model 16" in out
     assert "merged: dims.n_heads=4 seed=1: the same run as " in out
     assert "to run: 8 cells, 32 updates; time of one worker: unknown" in out
+
+
+@pytest.mark.parametrize(
+    ("levels", "seeds", "line"),
+    [
+        ("[pre, post]", "[1]", "1 seed: too few for a verdict; the first over 1 comparison takes"),
+        ("[pre, post]", "[1, 2, 3, 4, 5, 6]", None),
+        (
+            "[pre, post, sandwich]",
+            "[1, 2, 3, 4, 5, 6]",
+            "6 seeds: too few for a verdict; the first over 2 comparisons takes at least 7 seeds\n",
+        ),
+        ("[pre, post, sandwich]", "[1, 2, 3, 4, 5, 6, 7]", None),
+        ("[pre]", "[1]", None),
+    ],
+)
+def test_too_few_seeds_for_a_verdict_are_told_before_the_sweep(
+    ablate, tmp_path, levels, seeds, line
+):
+    text = f"base: {{task: sequences}}\naxes: {{design.norm_position: {levels}}}\nseeds: {seeds}\n"
+    (tmp_path / "few.yaml").write_text(text)
+    code, out, _ = ablate("plan", "few.yaml")
+    assert code == 0
+    assert ("too few" in out) == (line is not None)
+    assert (line or "") in out
 
 
 def test_a_flag_changes_the_ids_of_a_study(ablate):

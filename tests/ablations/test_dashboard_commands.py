@@ -1,6 +1,7 @@
 """`ablate dashboard` opens what is there; `ablate wandb workspace` writes what it would save."""
 
 import json
+import socket
 import subprocess
 import webbrowser
 from collections.abc import Callable
@@ -54,6 +55,20 @@ def test_what_is_there_is_opened(ablate: Ablate, opened: list[list[str]]) -> Non
         assert words[1:] == ["leet"]
         [shown] = Path(folder).iterdir()
         assert shown.resolve() == Path("runs/wandb", f"offline-run-2-{cells[0].id}").resolve()
+
+
+def test_a_port_that_cannot_be_had_is_refused(ablate: Ablate, opened: list[list[str]]) -> None:
+    Queue(queue_file(Path("runs"), "tiny"), name="tiny").fill(
+        make_plan(load_study("tiny.yaml")).cells[:1]
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, error = ablate("dashboard", "tiny.yaml", "--port", port)
+    assert code == 2
+    assert error.startswith(f"ablate: --port {port}: ")
+    assert "Address already in use; name a free one" in error
+    assert ablate("dashboard", "tiny.yaml", "--port", "70000")[0] == 2
+    assert not opened
 
 
 def test_results_are_served_on_this_machine_only(

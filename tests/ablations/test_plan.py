@@ -189,6 +189,10 @@ def test_a_wandb_grid_is_a_factorial_study_named_after_its_file():
         ({"base": {"design.mask": "minus_inf"}, "axes": {"design.mask": ["minus_inf"]}}, "both a"),
         ({"seeds": ["x"]}, "seed: 'x' is not a whole number"),
         ({"seeds": 3}, "seeds: expected a list"),
+        ({"seeds": [1, 2, "1"]}, "seeds: 1 stands twice"),
+        ({"task": "sequences"}, "'task' is no key of a study file (settings go under 'base')"),
+        ({"optim.lr": 0.1}, "(settings go under 'base')"),
+        ({"base": {"dims": {"d_model": 8, "d_ff": 8}}}, "write dims.d_model, dims.d_ff"),
         ({"name": "a/b"}, "use letters"),
         ({**GRID, "method": "random"}, "method: 'random'; only 'grid'"),
         ({**GRID, "paramters": {}}, "'paramters' is no key"),
@@ -230,6 +234,24 @@ def test_broken_yaml_is_refused_in_one_line(tmp_path):
     with pytest.raises(ValueError, match="no valid YAML") as error:
         load_study(str(file))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"base: {dims.d_ff: 8, dims.d_ff: 16}", "'dims.d_ff' stands twice in the names from"),
+        (b"seeds: [1]\naxes: {}\nseeds: [2]", "'seeds' stands twice"),
+        (b"\xff\xfe", "no UTF-8 text"),
+    ],
+    ids=["setting twice", "key twice", "binary"],
+)
+def test_a_file_that_would_be_read_otherwise_than_it_looks_is_refused(tmp_path, content, message):
+    file = tmp_path / "study.yaml"
+    file.write_bytes(content)
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (the text is compared below)
+        load_study(str(file))
+    assert str(error.value).startswith(f"{file}: ")
+    assert message in str(error.value)
 
 
 def test_a_file_is_read_before_a_shipped_study_of_that_name(tmp_path, monkeypatch):
