@@ -35,3 +35,11 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WandbSer
         yield server
         tracking.tear_down()
     assert server.unknown == []
+
+
+@pytest.fixture
+def no_launch(monkeypatch):
+    def launch(*_, **__):
+        raise AssertionError("workers were started")
+
+    monkeypatch.setattr("ablations.launch.launch", launch)

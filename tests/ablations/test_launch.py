@@ -19,7 +19,7 @@ from ablations import run as run_module
 from ablations import worker as worker_module
 from ablations.attempts import RETRIES
 from ablations.config import run_id
-from ablations.launch import launch, usable_cores, usable_gpus, worker_environment
+from ablations.launch import launch
 from ablations.plan import Cell
 from ablations.progress import Progress
 from ablations.queue import Queue
@@ -173,39 +173,6 @@ def test_a_worker_that_asks_for_it_is_replaced_and_one_that_dies_is_not(tmp_path
     assert "is replaced" in said[0]
     assert "ended with exit code 3" in said[1]
     assert len(said) == 2
-
-
-@pytest.mark.parametrize(
-    ("visible", "names"),
-    [
-        ("", []),
-        ("-1", []),
-        ("NoDevFiles", []),
-        ("2, 0", ["2", "0"]),
-        ("0,-1,1", ["0"]),
-        ("GPU-8a1b,MIG-7/1/0", ["GPU-8a1b", "MIG-7/1/0"]),
-    ],
-)
-def test_gpus_are_those_that_cuda_sees(
-    visible: str, names: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert usable_gpus() == names
-
-
-def test_cores_and_gpus_are_shared_out(monkeypatch) -> None:
-    monkeypatch.setattr(launch_module, "usable_cores", lambda: 8)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    environments = [worker_environment(index, 3) for index in range(3)]
-    assert [e["OMP_NUM_THREADS"] for e in environments] == ["2"] * 3
-    assert [e["CUDA_VISIBLE_DEVICES"] for e in environments] == ["3", "5", "3"]
-    pairs = [worker_environment(index, 3, devices=2) for index in range(3)]
-    assert [e["CUDA_VISIBLE_DEVICES"] for e in pairs] == ["3,5"] * 3
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
-    pairs = [worker_environment(index, 3, devices=2) for index in range(3)]
-    assert [e["CUDA_VISIBLE_DEVICES"] for e in pairs] == ["0,1", "2,3", "0,1"]
-    assert worker_environment(0, 100)["MKL_NUM_THREADS"] == "1"
-    assert usable_cores() >= 1
 
 
 def test_lines_say_what_ended_and_what_failed(tmp_path: Path, capsys) -> None:

@@ -1,12 +1,14 @@
-"""Several cells on each GPU, on GPUs that are not there."""
+"""Cores and GPUs shared out among workers, and several cells on a GPU: on GPUs not there."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from ablations import launch as launch_module
 from ablations import packing
 from ablations.cli import main
+from ablations.launch import usable_cores, usable_gpus, worker_environment
 from ablations.packing import packed_workers
 from ablations.run import run_cell
 from tests.ablations.runs import config_of
@@ -96,3 +98,36 @@ def test_two_answers_and_no_cells_are_refused(
 ) -> None:
     assert main(["sweep", "demo", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("2, 0", ["2", "0"]),
+        ("0,-1,1", ["0"]),
+        ("GPU-8a1b,MIG-7/1/0", ["GPU-8a1b", "MIG-7/1/0"]),
+    ],
+)
+def test_gpus_are_those_that_cuda_sees(
+    visible: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert usable_gpus() == names
+
+
+def test_cores_and_gpus_are_shared_out(monkeypatch) -> None:
+    monkeypatch.setattr(launch_module, "usable_cores", lambda: 8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    environments = [worker_environment(index, 3) for index in range(3)]
+    assert [e["OMP_NUM_THREADS"] for e in environments] == ["2"] * 3
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in environments] == ["3", "5", "3"]
+    pairs = [worker_environment(index, 3, devices=2) for index in range(3)]
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in pairs] == ["3,5"] * 3
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
+    pairs = [worker_environment(index, 3, devices=2) for index in range(3)]
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in pairs] == ["0,1", "2,3", "0,1"]
+    assert worker_environment(0, 100)["MKL_NUM_THREADS"] == "1"
+    assert usable_cores() >= 1

@@ -45,3 +45,12 @@ def tiny(**changes: Any) -> RunConfig:
     """The tiny config with changes; a dot in a name is written as two underscores."""
     named = {name.replace("__", "."): value for name, value in changes.items()}
     return config_from_flat({**TINY, **named})
+
+
+def corpus(folder: Path, **content: str) -> None:
+    folder.mkdir()
+    for split in ("train", "val", "test"):
+        for language in ("en", "de"):
+            (folder / f"{split}.{language}").write_bytes(b"a b\nc d\n")
+    for name, text in content.items():
+        (folder / name.replace("_", ".")).write_bytes(text)
