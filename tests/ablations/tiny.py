@@ -1,5 +1,6 @@
 """Configs of runs that take a second, and a study of them."""
 
+from pathlib import Path
 from typing import Any
 
 from ablations.config import RunConfig, config_from_flat
@@ -47,7 +48,7 @@ def tiny(**changes: Any) -> RunConfig:
     return config_from_flat({**TINY, **named})
 
 
-def corpus(folder: Path, **content: str) -> None:
+def corpus(folder: Path, **content: bytes) -> None:
     folder.mkdir()
     for split in ("train", "val", "test"):
         for language in ("en", "de"):
