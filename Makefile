@@ -21,7 +21,7 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-## Speed against what one would write otherwise, in about twelve minutes; no part of the tests.
+## Speed against what one would write otherwise, in about thirteen minutes; no part of the tests.
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
 

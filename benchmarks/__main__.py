@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, in about twelve minutes of a quiet machine: `make bench`.
+"""All benchmarks, one after the other, in about thirteen minutes of a quiet machine: `make bench`.
 
     python -m benchmarks
 
