@@ -136,7 +136,8 @@ lacking = {"wandb", "optuna", "datasets", "jsonargparse", "rich", "orjson"}
 imports = builtins.__import__
 def import_ours(name, globals=None, *others, **named):
     file = Path((globals or {}).get("__file__", "/"))
-    if name.split(".")[0] in lacking and file.is_relative_to(Path.cwd()):
+    is_ours = file.is_relative_to(Path.cwd()) and "site-packages" not in file.parts
+    if name.split(".")[0] in lacking and is_ours:
         raise ModuleNotFoundError(name)
     return imports(name, globals, *others, **named)
 builtins.__import__ = import_ours
