@@ -10,7 +10,7 @@ from ablations.task_runs.language_modeling import LanguageModelingRun
 from ablations.task_runs.sequences import SequenceRun
 from ablations.task_runs.translation import TranslationRun
 from data.batches import ForecastingBatch, SequenceBatch, TranslationBatch, translation_batch
-from data.sequence_loading import load_splits, take
+from data.sequence_loading import load_splits
 from lightning_modules.axes.positions import stretch_positions
 
 
@@ -116,7 +116,7 @@ def _sequence(run: SequenceRun, module: Any, choice: Choice) -> Example:
     _, length = _split(run, choice, splits)
     assert length is not None
     row = _checked(choice.index, data.n_eval)
-    batch = take(load_splits(data, run.data.form)[f"test_{length}"], [row])
+    batch = load_splits(data, run.data.form)[f"test_{length}"].take([row])
     if isinstance(batch, TranslationBatch):
         read = {"encoder": batch.source, "decoder": batch.target_input}
     else:
@@ -161,7 +161,7 @@ def _forecast(run: ForecastingRun, module: Any, choice: Choice) -> Example:
     step = run.data.report["step"]
     rows = "hours" if step == HOUR else f"rows of {step}"
     named = f", channel {channel}" if separate else ""
-    batch = windows.__getitems__([index])
+    batch = windows[[index]]
     return Example(
         title=f"{choice.split or split}, window {choice.index}{named}",
         batch=batch,

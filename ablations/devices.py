@@ -23,7 +23,6 @@ from pytorch_lightning.strategies import DDPStrategy
 from ablations.config import RunConfig
 from ablations.loading import TrainingLoader
 from data.row_batching import process_share
-from lightning_modules.axis import Axis
 from lightning_modules.optimization import Precision
 
 OPTION = "--devices-per-cell"
@@ -111,18 +110,11 @@ def check_devices(config: RunConfig, *, count: int = 1) -> None:
         raise ValueError(
             f"{OPTION} is {count}, and {torch.cuda.device_count()} GPU can be used; take fewer"
         )
-    if count > 1 and (level := mixing_level(config)):
+    if count > 1 and (level := config.design.mixing_level):
         raise ValueError(
             f"{OPTION} is {count}, and {level} reads a whole batch, of which each device has only "
             f"a share: it would be another run; leave {OPTION} out"
         )
-
-
-def mixing_level(config: RunConfig) -> str:
-    """A level of the design that mixes the rows of a batch; empty where there is none."""
-    levels: dict[str, Axis] = vars(config.design)
-    mixing = (n for n, level in levels.items() if "batch_independence" in level.value.breaks)
-    return next((f"design.{name} {levels[name].name}" for name in mixing), "")
 
 
 def check_shares(data: LightningDataModule, *, count: int) -> None:
@@ -138,7 +130,7 @@ def check_shares(data: LightningDataModule, *, count: int) -> None:
             "to be shared; take fewer devices or another batch size"
         )
     loader = data.val_dataloader()
-    rows = sum(map(len, loader.batch_sampler or loader.sampler))
+    rows = sum(map(len, loader.sampler))
     if rows < count:
         raise ValueError(
             f"{OPTION} is {count}, and the validation split has {rows} row(s), too few to be shared"

@@ -6,8 +6,6 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from data.sequence_loading import take
-
 
 class TrainingLoader:
     """The batches of a DataLoader, from any place of an epoch on.
@@ -21,12 +19,11 @@ class TrainingLoader:
 
     Attributes:
         sampler: the loader's own, for Lightning.
-        batch_sampler: the loader's own, for Lightning.
     """
 
     def __init__(self, loader: DataLoader, *, parts: int = 1) -> None:
         self.loader, self.parts = loader, parts
-        self.sampler, self.batch_sampler = loader.sampler, loader.batch_sampler
+        self.sampler = loader.sampler
         self._start = 0
         self._handed_out = 0
 
@@ -52,7 +49,7 @@ class TrainingLoader:
 
     def smallest_batch(self) -> int:
         """Rows of the smallest batch of an epoch."""
-        return min(map(len, self.batch_sampler or self.sampler))
+        return min(map(len, self.sampler))
 
     def _all_parts(self) -> Iterator[Any]:
         for batch in self.loader:
@@ -60,4 +57,4 @@ class TrainingLoader:
                 yield batch
                 continue
             for part in range(self.parts):
-                yield take(batch, list(range(part, len(batch), self.parts)))
+                yield batch.take(list(range(part, len(batch), self.parts)))

@@ -17,7 +17,7 @@ from ablations.callbacks import AverageLast, LearningCurve, Predictions, Pruning
 from ablations.checkpoints import CheckpointFile, Checkpoints, StoppedError, checkpoint_seconds
 from ablations.config import RunConfig, check, nested, run_id
 from ablations.cost import CountFlops, PeakMemory
-from ablations.devices import Devices, check_devices, check_shares, mixing_level
+from ablations.devices import Devices, check_devices, check_shares
 from ablations.divergence import Divergence
 from ablations.files import create_once, write_atomically
 from ablations.heads import head_rows
@@ -220,7 +220,7 @@ class _Run:
         loader = TrainingLoader(self.part.data.train_dataloader())
         # Another process may have one row less of a batch.
         rows = loader.smallest_batch() - (self.devices.count > 1)
-        return not self.trained and not mixing_level(self.config) and rows >= 2 * self.parts
+        return not self.trained and not self.config.design.mixing_level and rows >= 2 * self.parts
 
     def finish(self, tracked: "TrackedRun | None") -> dict[str, Any] | None:
         """Train; evaluate unless diverged, and return the record, in the first process only."""

@@ -5,9 +5,8 @@
 The other loop is `torch.nn.Transformer` on shuffled, padded batches (`benchmarks/_plain_loop.py`):
 the same model, places of dropout, optimiser and schedule, and as many targets in an update. All
 train on one thread, by turns, from the same weights; the first updates are left out of the time.
-The validation losses after the same number of updates say whether the same was learnt: a batch of
-one length teaches less than a shuffled one, so ours also takes each update from eight batches, an
-eighth as large, whose lengths differ. Prints a table, then one line of JSON.
+The validation losses after the same number of updates say whether the same was learnt. Prints a
+table, then one line of JSON.
 """
 
 import argparse
@@ -30,12 +29,12 @@ from ablations.task_runs.registry import make_task_run
 from ablations.task_runs.translation import TranslationRun
 from benchmarks import _plain_loop
 from benchmarks._plain_decoding import plain_copy
+from data.translation import Pairs
 
 PLAIN = "plain nn.Transformer loop"
-OURS, MIXED = "this project, by its Trainer", "the same, lengths mixed"
+OURS = "this project, by its Trainer"
 BATCH_SIZE = 128  # pairs in an update of the plain loop
-TOKENS_PER_BATCH = 2240  # gives our updates as many targets, on Multi30k
-PARTS = 8  # batches of an update that mixes lengths
+TOKENS_PER_BATCH = 2066  # gives ours as many, on Multi30k
 SKIPPED = 3  # updates before the clock starts
 
 
@@ -54,17 +53,16 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     arms: dict[str, Callable[[TranslationRun, int], Measured]] = {
         PLAIN: _plainly,
         OURS: _ours,
-        MIXED: _ours,
     }
     measured: dict[str, list[Measured]] = {name: [] for name in arms}
     with tempfile.TemporaryDirectory() as folder:
-        whole, mixed = (_part(arguments, cache_dir=Path(folder), parts=n) for n in (1, PARTS))
+        part = _part(arguments, cache_dir=Path(folder))
         for seed in range(1, arguments.repetitions + 1):
             for name, arm in arms.items():
-                measured[name].append(arm(mixed if name == MIXED else whole, seed))
-    counted = whole.config.budget.max_steps - SKIPPED
+                measured[name].append(arm(part, seed))
+    counted = part.config.budget.max_steps - SKIPPED
     found = {
-        "updates": whole.config.budget.max_steps,
+        "updates": part.config.budget.max_steps,
         **{
             field: {name: [get(run) for run in runs] for name, runs in measured.items()}
             for field, get in {
@@ -88,13 +86,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _part(arguments: argparse.Namespace, *, cache_dir: Path, parts: int) -> TranslationRun:
+def _part(arguments: argparse.Namespace, *, cache_dir: Path) -> TranslationRun:
     chosen = {
         "data.source": "multi30k",
         "data.path": arguments.path,
         "data.vocabulary_size": 10_000,
-        "data.tokens_per_batch": TOKENS_PER_BATCH // parts,
-        "optim.accumulate": parts,
+        "data.tokens_per_batch": TOKENS_PER_BATCH,
         "optim.lr": 0.002,
         "optim.warmup_steps": arguments.updates // 2,
         "optim.schedule": "linear",
@@ -109,11 +106,11 @@ def _plainly(part: TranslationRun, seed: int) -> Measured:
     pl.seed_everything(seed, verbose=False)
     config = part.config
     model = plain_copy(part.build(config, part.facts).model, config.dims).train()
-    numbered = part.data.train_dataloader().dataset
-    assert isinstance(numbered, list)
+    pairs = part.data.train_dataloader().dataset
+    assert isinstance(pairs, Pairs)
     updates = _plain_loop.train(
         model,
-        [pair for _, pair in numbered],
+        pairs.ids,
         optim=config.optim,
         batch_size=BATCH_SIZE,
         max_steps=config.budget.max_steps,
@@ -150,7 +147,6 @@ def _ours(part: TranslationRun, seed: int) -> Measured:
     trainer = pl.Trainer(
         max_steps=config.budget.max_steps,
         gradient_clip_val=config.optim.clip_norm,
-        accumulate_grad_batches=config.optim.accumulate,
         accelerator="cpu",
         logger=False,
         callbacks=[clock],

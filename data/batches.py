@@ -9,8 +9,19 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from data.length_parts import like_lengths, part_cost
+
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
 SPECIAL_NAMES = {PAD_ID: "<pad>", BOS_ID: "<s>", EOS_ID: "</s>", UNK_ID: "<unk>"}
+# Which lengths say how many columns of a padded field are in use.
+LENGTHS_OF = {
+    "source": "source_lengths",
+    "target_input": "target_lengths",
+    "target_output": "target_lengths",
+    "input": "lengths",
+    "output": "lengths",
+    "loss_mask": "lengths",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +56,15 @@ class Batch(ABC):
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(**{name: change(tensor) for name, tensor in self.tensors.items()})
+
+    def take(self, rows: list[int]) -> Self:
+        """Some of the rows, without the columns that none of them needs."""
+        index = torch.tensor(rows)
+        taken = {name: tensor[index] for name, tensor in self.tensors.items()}
+        for name, lengths in LENGTHS_OF.items():
+            if name in taken:
+                taken[name] = taken[name][:, : int(taken[lengths].max())]
+        return type(self)(**taken)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -104,6 +124,22 @@ class TranslationBatch(TokenBatch):
     def is_target(self) -> Tensor:
         """True where a token is a target, `(batch, target_length)`."""
         return self.target_output != PAD_ID
+
+    @property
+    def by_length(self) -> tuple[Self, ...]:
+        """The same rows as one batch or several of like lengths, whichever takes less time."""
+        return self._parts or (self,)
+
+    @cached_property
+    def _parts(self) -> tuple[Self, ...]:
+        longest = torch.maximum(self.source_lengths, self.target_lengths).tolist()
+        parts = like_lengths(longest, part_cost=part_cost())
+        return tuple(map(self.take, parts)) if len(parts) > 1 else ()
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed = super()._each(change)
+        vars(changed)["_parts"] = tuple(part._each(change) for part in self._parts)
+        return changed
 
 
 def pad_rows(rows: list[list[int]]) -> Tensor:

@@ -11,10 +11,8 @@ from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from data.batches import ForecastingBatch
-from data.batching import TokenBudgetSampler
 from data.calendar_features import continuous_features, scalar_feature
-from data.row_batching import process_share
+from data.row_batching import RowBatches, process_share
 from data.series import (
     Fill,
     ForecastingData,
@@ -205,7 +203,7 @@ class ForecastingDataModule(LightningDataModule):
                 }
                 for name, rows in self._rows.items()
             },
-            "training_batches": len(self._sampler("train")),
+            "training_batches": len(self._batches("train")),
         }
 
     def _holidays(self) -> dict[str, Any] | None:
@@ -249,14 +247,13 @@ class ForecastingDataModule(LightningDataModule):
                     " would mean something else"
                 )
 
-    def _sampler(self, split: str) -> TokenBudgetSampler:
-        train = split == "train"
+    def _batches(self, split: str) -> RowBatches:
         rank, world_size = process_share()
-        return TokenBudgetSampler(
-            [(1, 1)] * len(self.windows(split)),  # a window is one token: batches of equal size
-            tokens_per_batch=self.data.batch_size,
+        return RowBatches(
+            len(self.windows(split)),
+            batch_size=self.data.batch_size,
             seed=self._seed,
-            shuffle=train,
+            shuffle=split == "train",
             rank=rank,
             world_size=world_size,
         )
@@ -264,13 +261,9 @@ class ForecastingDataModule(LightningDataModule):
     def _loader(self, split: str, windows: Windows | None = None) -> DataLoader:
         return DataLoader(
             self.windows(split) if windows is None else windows,  # type: ignore[arg-type]
-            batch_sampler=self._sampler(split),
-            collate_fn=_whole,  # type: ignore[arg-type]
+            sampler=self._batches(split),
+            batch_size=None,
             # Its own generator: making an iterator must not move the one that draws dropout.
             generator=torch.Generator(),
             pin_memory=torch.cuda.is_available(),
         )
-
-
-def _whole(batch: ForecastingBatch) -> ForecastingBatch:
-    return batch

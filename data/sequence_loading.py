@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from pytorch_lightning import LightningDataModule
@@ -13,10 +13,10 @@ from torch.nn.functional import pad
 from torch.utils.data import DataLoader, Dataset
 
 from data.batches import (
+    LENGTHS_OF,
     PAD_ID,
     SEPARATOR_ID,
     SPECIAL_NAMES,
-    Batch,
     TokenBatch,
     sequence_block,
     translation_block,
@@ -36,22 +36,12 @@ from data.sequences import (
 __all__ = ["SequenceData", "SequenceDataModule", "SequenceForm", "fingerprint", "validate"]
 
 FIRST_SYMBOL_ID = SEPARATOR_ID + 1
-AnyBatch = TypeVar("AnyBatch", bound=Batch)
 EVALUATION_TOKENS = 16_384  # tokens in an evaluation batch: without gradients there is room
 MAKE_BLOCK: dict[SequenceForm, Callable[[Tensor, Tensor], TokenBatch]] = {
     SequenceForm.encoder_decoder: translation_block,
     SequenceForm.decoder_only: sequence_block,
 }
 NAMES = {**SPECIAL_NAMES, SEPARATOR_ID: "<sep>"}
-# Which lengths say how many columns of a padded field are in use.
-LENGTHS_OF = {
-    "source": "source_lengths",
-    "target_input": "target_lengths",
-    "target_output": "target_lengths",
-    "input": "lengths",
-    "output": "lengths",
-    "loss_mask": "lengths",
-}
 
 
 @lru_cache(maxsize=4)
@@ -78,16 +68,6 @@ def _token_ids(symbols: Tokens) -> Tensor:
     return torch.from_numpy(symbols.astype("int64") + FIRST_SYMBOL_ID)
 
 
-def take(batch: AnyBatch, rows: list[int]) -> AnyBatch:
-    """Some rows of a batch, without the columns that none of them needs."""
-    index = torch.tensor(rows)
-    taken = {name: tensor[index] for name, tensor in batch.tensors.items()}
-    for name, lengths in LENGTHS_OF.items():
-        if name in taken:
-            taken[name] = taken[name][:, : int(taken[lengths].max())]
-    return type(batch)(**taken)
-
-
 class Rows(Dataset[TokenBatch]):
     """A split as a dataset whose items are batches: the sampler asks for many rows at once."""
 
@@ -95,8 +75,8 @@ class Rows(Dataset[TokenBatch]):
         self._split = split
 
     def __getitem__(self, rows: list[int]) -> TokenBatch:
-        """See `take`."""
-        return take(self._split, rows)
+        """See `Batch.take`."""
+        return self._split.take(rows)
 
 
 class SequenceDataModule(LightningDataModule):

@@ -32,8 +32,8 @@ class Windows:
     def __len__(self) -> int:
         return len(self.past)
 
-    def __getitems__(self, indices: Sequence[int]) -> ForecastingBatch:
-        """These windows as a batch: where a DataLoader looks first, to copy once a batch."""
+    def __getitem__(self, indices: Sequence[int]) -> ForecastingBatch:
+        """These windows as a batch, copied once."""
         index = torch.tensor(indices)
         return ForecastingBatch(
             past=self.past[index],

@@ -11,10 +11,10 @@ from typing import Any
 import sentencepiece
 import torch
 from pytorch_lightning import LightningDataModule
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from data.batches import TranslationBatch, translation_batch
-from data.batching import TokenBudgetSampler, padding_share
+from data.batching import TokenBudgetBatches
 from data.corpus import (
     TranslationData,
     TranslationSource,
@@ -23,7 +23,8 @@ from data.corpus import (
     source_word_bounds,
     validate,
 )
-from data.row_batching import process_share
+from data.length_parts import padding_share
+from data.row_batching import RowBatches, process_share
 from data.tokenization import TRAINING, Tokenizer
 from data.tokenized_pairs import Corpus, Ids, Split, load_corpus
 
@@ -112,18 +113,15 @@ class TranslationDataModule(LightningDataModule):
     def report(self) -> dict[str, Any]:
         """What was read, as plain values: per split, counts, drops and unknown rates."""
         corpus = self._ready()
-        lengths = corpus.splits["train"].lengths()
-        sampler = self._sampler("train")
+        training = self._training_batches()
+        source, target = padding_share(corpus.splits["train"].lengths(), training)
         return {
             "fingerprint": self._fingerprint,
             "tokenizer_hash": corpus.tokenizer.hash,
             "vocabulary_size": corpus.tokenizer.vocabulary_size,
             "splits": {name: self._split_report(name) for name in corpus.splits},
-            "training_batches": len(sampler),
-            "padding_share": {
-                "source": padding_share(sampler, [source for source, _ in lengths]),
-                "target": padding_share(sampler, [target for _, target in lengths]),
-            },
+            "training_batches": len(training),
+            "padding_share": {"source": source, "target": target},
         }
 
     def _split_report(self, name: str) -> dict[str, Any]:
@@ -158,12 +156,28 @@ class TranslationDataModule(LightningDataModule):
         return [source for source, _ in self._split(split).pairs]
 
     def train_dataloader(self) -> DataLoader:
-        """Every training pair once an epoch, in batches of like length and random order."""
-        return self._loader("train")
+        """Every training pair once an epoch, in random order.
+
+        A batch mixes lengths: batches of one length teach less. To compute one with little padding,
+        see `TranslationBatch.by_length`.
+        """
+        return _loader(self._split("train").ids, self._training_batches())
+
+    def _training_batches(self) -> RowBatches:
+        lengths = self._split("train").lengths()
+        mean = sum(map(max, lengths)) / len(lengths)
+        rank, world_size = process_share()
+        return RowBatches(
+            len(lengths),
+            batch_size=max(1, round(self.data.tokens_per_batch / mean)),
+            seed=self._seed,
+            rank=rank,
+            world_size=world_size,
+        )
 
     def val_dataloader(self) -> DataLoader:
         """The validation pairs, longest first."""
-        return self._loader("validation")
+        return self._evaluation_loader("validation")
 
     def test_dataloader(self, split: str = "", rows: Sequence[int] | None = None) -> DataLoader:
         """The pairs of a test split (the first unless named), longest source first.
@@ -171,7 +185,7 @@ class TranslationDataModule(LightningDataModule):
         `TranslationBatch.indices` gives back the order of the file, or where only some `rows` are
         asked for, their order.
         """
-        return self._loader(split or self.test_splits[0], rows)
+        return self._evaluation_loader(split or self.test_splits[0], rows)
 
     def predict_dataloader(self, split: str = "", rows: Sequence[int] | None = None) -> DataLoader:
         """The same as `test_dataloader`."""
@@ -199,32 +213,39 @@ class TranslationDataModule(LightningDataModule):
             raise ValueError(f"no split {name!r}; there are {', '.join(splits)}")
         return splits[name]
 
-    def _sampler(self, name: str, rows: Sequence[int] | None = None) -> TokenBudgetSampler:
-        lengths = self._split(name).lengths()
+    def _evaluation_loader(self, name: str, rows: Sequence[int] | None = None) -> DataLoader:
+        split = self._split(name)
+        lengths, ids = split.lengths(), split.ids
         if rows is not None:
-            lengths = [lengths[row] for row in rows]
-        train = name == "train"
+            lengths, ids = [lengths[row] for row in rows], [ids[row] for row in rows]
         rank, world_size = process_share()
-        return TokenBudgetSampler(
-            [(target, source) for source, target in lengths] if train else lengths,
-            tokens_per_batch=self.data.tokens_per_batch if train else EVALUATION_TOKENS,
-            seed=self._seed,
-            shuffle=train,
-            rank=rank,
-            world_size=world_size,
+        batches = TokenBudgetBatches(
+            lengths, tokens_per_batch=EVALUATION_TOKENS, rank=rank, world_size=world_size
         )
-
-    def _loader(self, name: str, rows: Sequence[int] | None = None) -> DataLoader:
-        ids = self._split(name).ids
-        return DataLoader(
-            list(enumerate(ids if rows is None else [ids[row] for row in rows])),  # type: ignore[arg-type]
-            batch_sampler=self._sampler(name, rows),
-            collate_fn=_collate,
-            # Its own generator: making an iterator must not move the one that draws dropout.
-            generator=torch.Generator(),
-            pin_memory=torch.cuda.is_available(),
-        )
+        return _loader(ids, batches)
 
 
-def _collate(rows: list[tuple[int, Ids]]) -> TranslationBatch:
-    return translation_batch([pair for _, pair in rows], [index for index, _ in rows])
+class Pairs(Dataset[TranslationBatch]):
+    """Pairs as a dataset whose items are batches: the sampler asks for many rows at once.
+
+    Attributes:
+        ids: the tokens of each pair.
+    """
+
+    def __init__(self, ids: list[Ids]) -> None:
+        self.ids = ids
+
+    def __getitem__(self, rows: list[int]) -> TranslationBatch:
+        """These pairs, in this order."""
+        return translation_batch([self.ids[row] for row in rows], rows)
+
+
+def _loader(ids: list[Ids], batches: RowBatches | TokenBudgetBatches) -> DataLoader:
+    return DataLoader(
+        Pairs(ids),
+        sampler=batches,
+        batch_size=None,
+        # Its own generator: making an iterator must not move the one that draws dropout.
+        generator=torch.Generator(),
+        pin_memory=torch.cuda.is_available(),
+    )

@@ -39,6 +39,13 @@ class Design:
     embedding_scale: EmbeddingScale = EmbeddingScale.sqrt_d_model
     embedding_tying: EmbeddingTying = EmbeddingTying.all
 
+    @property
+    def mixing_level(self) -> str:
+        """A level, as `AXIS LEVEL`, that mixes the rows of a batch; empty where there is none."""
+        levels: dict[str, Axis] = vars(self)
+        mixing = (n for n, level in levels.items() if "batch_independence" in level.value.breaks)
+        return next((f"design.{name} {levels[name]}" for name in mixing), "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dims:

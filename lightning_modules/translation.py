@@ -1,5 +1,6 @@
 """Translation as a LightningModule, for anybody's Trainer."""
 
+import torch
 from torch import Tensor
 
 from data.batches import TranslationBatch
@@ -39,14 +40,20 @@ class TranslationModule(TokenModule):
     ) -> None:
         super().__init__(design=design, dims=dims, optim=optim, max_steps=max_steps)
         self.beam_size, self.length_penalty = beam_size, length_penalty
+        self.mixes_rows = bool(design.mixing_level)
         self.model = EncoderDecoder(vocabulary_size, design=design, dims=dims)
 
     def states_and_targets(self, batch: TranslationBatch) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Decoder states `(targets, width)` and token ids `(targets,)` at real positions."""
-        states = self.model(
+        parts = (batch,) if self.mixes_rows else batch.by_length
+        states = [part.at_targets(self._states(part)) for part in parts]
+        targets = [part.at_targets(part.target_output) for part in parts]
+        return torch.cat(states), torch.cat(targets)
+
+    def _states(self, batch: TranslationBatch) -> Tensor:
+        return self.model(
             batch.source, batch.source_lengths, batch.target_input, batch.target_lengths
         )
-        return batch.at_targets(states), batch.at_targets(batch.target_output)
 
     def predict_step(self, batch: TranslationBatch, batch_index: int = 0) -> list[list[int]]:
         """Translate: token ids of each row, without special tokens, in the batch's order."""

@@ -32,5 +32,5 @@ def series_data(path: Path, **options: object) -> ForecastingData:
 def order(module: ForecastingDataModule, epoch: int = 0) -> list[list[int]]:
     """The windows of each training batch of an epoch."""
     loader = module.train_dataloader()
-    loader.batch_sampler.set_epoch(epoch)
+    loader.sampler.set_epoch(epoch)
     return [batch.indices.tolist() for batch in loader]

@@ -57,7 +57,7 @@ def test_every_window_is_the_rows_it_should_be(
     features = torch.arange(n_features * n_rows, dtype=torch.float32).view(n_rows, n_features)
     windows = Windows(rows, features, lookback=lookback, horizon=horizon)
     assert len(windows) == n_rows - lookback - horizon + 1
-    batch = windows.__getitems__(range(len(windows)))
+    batch = windows[range(len(windows))]
     for start in range(len(windows)):
         middle, end = start + lookback, start + lookback + horizon
         assert torch.equal(batch.past[start], rows[start:middle])

@@ -51,6 +51,13 @@ def test_evaluation_keeps_the_order_of_the_rows() -> None:
     assert list(RowBatches(5, batch_size=2, shuffle=False)) == [[0, 1], [2, 3], [4]]
 
 
+def test_neighbours_change_from_epoch_to_epoch() -> None:
+    batches = RowBatches(100, batch_size=10)
+    first = {frozenset(batch) for batch in batches}
+    batches.set_epoch(1)
+    assert not first & {frozenset(batch) for batch in batches}
+
+
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(ValueError, match=r"1 rows are too few for 2 process"):
         RowBatches(1, batch_size=2, world_size=2)

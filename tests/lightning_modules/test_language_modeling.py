@@ -11,7 +11,6 @@ import torch.distributed
 from torch.multiprocessing import spawn
 
 from data.batches import EOS_ID, SequenceBatch, sequence_block, target_mask
-from data.sequence_loading import take
 from lightning_modules.cache import Cache
 from lightning_modules.design import Design
 from lightning_modules.language_modeling import LanguageModelingModule, TextModule
@@ -139,7 +138,7 @@ def losses_of_one_of_two(rank: int, meeting_point: str, folder: Path) -> None:
     torch.manual_seed(0)
     module = TextModule(vocabulary_size=VOCABULARY, dims=TINY).eval()
     whole, rows = text_rows(6, 1), [0] if rank == 0 else [1]
-    loader = torch.utils.data.DataLoader([take(whole, rows)], None)  # type: ignore[arg-type]
+    loader = torch.utils.data.DataLoader([whole.take(rows)], None)  # type: ignore[arg-type]
     two = trainer(devices=2, strategy="ddp", use_distributed_sampler=False)
     [logged] = two.test(module, loader, verbose=False)
     (folder / f"{rank}.json").write_text(json.dumps(logged))

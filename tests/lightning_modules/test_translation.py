@@ -11,7 +11,14 @@ from data.batches import PAD_ID, TranslationBatch, translation_batch
 from lightning_modules.design import Design, Dims
 from lightning_modules.optimization import Optim, Precision, Schedule
 from lightning_modules.translation import TranslationModule
-from tests.lightning_modules.designs import TINY, name, pairwise_cover
+from tests.lightning_modules.designs import (
+    ALL_LEVELS,
+    TINY,
+    Choice,
+    alone,
+    name,
+    pairwise_cover,
+)
 
 Pairs = list[tuple[list[int], list[int]]]
 
@@ -87,6 +94,27 @@ def test_loss_does_not_depend_on_batching() -> None:
         loader = DataLoader(batches, batch_size=None)  # type: ignore[arg-type]
         losses.append(trainer().validate(module(), loader, verbose=False)[0]["validation/loss"])
     assert losses[1:] == pytest.approx([losses[0]] * 2, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [choice for choice in ALL_LEVELS if "padding_invariance" not in choice[1].value.breaks],
+    ids=lambda choice: f"{choice[0]} {choice[1]}",
+)
+def test_a_batch_taken_by_length_trains_as_a_whole(choice: Choice) -> None:
+    """Also with levels that mix rows; not with those that see the padding."""
+    pairs = sentences([3, 30, 3, 29, 4, 31, 2, 28] * 8)
+    batch = translation_batch(pairs, list(range(len(pairs))))
+    whole = translation_batch(pairs, list(range(len(pairs))))
+    vars(whole)["_parts"] = ()
+    assert (len(batch.by_length), len(whole.by_length)) == (2, 1)
+    learner = module(design=alone(*choice))
+    losses = [learner.training_step(taken, 0)["loss"] / batch.n_targets for taken in (batch, whole)]
+    weights = [weight for weight in learner.parameters() if weight.requires_grad]
+    by_length, at_once = (torch.autograd.grad(loss, weights, allow_unused=True) for loss in losses)
+    torch.testing.assert_close(*losses, atol=1e-5, rtol=0)
+    for one, other in zip(by_length, at_once, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
 def test_target_shift() -> None:
