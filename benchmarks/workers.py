@@ -3,14 +3,15 @@
     python -m benchmarks.workers
 
 Both do the same updates on random tokens, in processes that have started before the clock does, by
-turns: of Transformer-Tiny, and of a cell of `copy_six_axes`. The machine should be quiet: it is the
-wall clock that tells, and whoever has two threads is held up by the slower one. Prints a table,
-then one line of JSON.
+turns: of Transformer-Tiny, and of a cell of `copy_six_axes`. Lengths are spread as those of
+captions are. The machine should be quiet: it is the wall clock that tells, and whoever has two
+threads is held up by the slower one. Prints a table, then one line of JSON.
 """
 
 import argparse
 import json
 import multiprocessing
+import random
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -26,7 +27,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from ablations.launch import usable_cores
-from data.batches import translation_block
+from data.batches import TranslationBatch, translation_batch
 from lightning_modules.design import Dims
 from lightning_modules.optimization import Optim
 from lightning_modules.translation import TranslationModule
@@ -35,7 +36,10 @@ TRAININGS = 2
 
 
 class Size(NamedTuple):
-    """A model, its batches, and how many of its updates take as long as one of the largest."""
+    """A model, its batches, and how many of its updates take as long as one of the largest.
+
+    `length` is the mean; a third of it is the standard deviation.
+    """
 
     dims: Dims
     vocabulary: int
@@ -123,6 +127,7 @@ def _process(size: Size, *, threads: int) -> ProcessPoolExecutor:
 def _prepare(size: Size, threads: int) -> None:
     torch.set_num_threads(threads)
     torch.manual_seed(1)
+    random.seed(1)
     _Training.size = size
     _Training.module = TranslationModule(vocabulary_size=size.vocabulary, dims=size.dims)
     _Training.module.summed = _mean  # type: ignore[method-assign]  # no Trainer here
@@ -136,11 +141,22 @@ def _mean(total: Tensor, n_targets: int) -> dict[str, Tensor]:
 def _train(updates: int) -> None:
     size, module, optimizer = _Training.size, _Training.module, _Training.optimizer
     for _ in range(updates):
-        batch = translation_block(*torch.randint(4, size.vocabulary, (2, size.rows, size.length)))
-        module.training_step(batch, 0)["loss"].backward()
+        module.training_step(_batch(size), 0)["loss"].backward()
         clip_grad_norm_(module.parameters(), Optim().clip_norm)
         optimizer.step()
         optimizer.zero_grad()
+
+
+def _batch(size: Size) -> TranslationBatch:
+    sides = [
+        [_sentence(size, max(1, round(random.gauss(size.length, size.length / 3)))) for _ in "st"]
+        for _ in range(size.rows)
+    ]
+    return translation_batch([(source, target) for source, target in sides], [*range(size.rows)])
+
+
+def _sentence(size: Size, length: int) -> list[int]:
+    return random.choices(range(4, size.vocabulary), k=length)
 
 
 def _wall_seconds(processes: Sequence[ProcessPoolExecutor], *, updates: int) -> float:

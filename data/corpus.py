@@ -54,8 +54,8 @@ class TranslationData:
         source_language: file ending, or column, of the text to translate.
         target_language: file ending, or column, of its translation.
         vocabulary_size: joint subword tokens, special ones included.
-        tokens_per_batch: most rows x longest side, in tokens with padding, of a batch over all
-            ranks; each rank gets at least one row even so.
+        tokens_per_batch: tokens of a training batch over all ranks, on average: pairs drawn at
+            random, each counted by its longer side, without padding; at least one for each rank.
         max_length: tokens with the end mark; longer training pairs are dropped and counted,
             evaluation pairs never.
         train_max_source_words: longest source sentence in training and validation, in words

@@ -1,6 +1,5 @@
 """The data module: batches, reports, vocabularies, and what happens on two processes."""
 
-import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import torch.multiprocessing
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor
 
-from data.batches import EOS_ID, PAD_ID, UNK_ID, TranslationBatch
+from data.batches import EOS_ID, PAD_ID, UNK_ID
 from data.corpus import TranslationData, TranslationSource
 from data.tokenized_pairs import load_corpus
 from data.translation import TranslationDataModule
@@ -34,41 +33,6 @@ def test_training_batches_hold_every_pair_once(module: TranslationDataModule) ->
     for batch in module.train_dataloader():
         seen += batch.indices.tolist()
     assert sorted(seen) == list(range(300))
-
-
-def test_a_training_batch_has_as_many_tokens_as_were_asked_for(
-    module: TranslationDataModule,
-) -> None:
-    tokens = [
-        int(torch.maximum(batch.source_lengths, batch.target_lengths).sum())
-        for batch in module.train_dataloader()
-    ]
-    assert statistics.mean(tokens[:-1]) == pytest.approx(256, rel=0.1)
-    assert len({len(batch) for batch in list(module.train_dataloader())[:-1]}) == 1
-
-
-def test_a_batch_by_length_has_the_same_rows_and_less_padding(
-    module: TranslationDataModule,
-) -> None:
-    batches = list(module.train_dataloader())
-    assert max(len(batch.by_length) for batch in batches) > 1
-    for batch in batches:
-        rows = [row for part in batch.by_length for row in rows_of(part)]
-        assert sorted(rows) == sorted(rows_of(batch))
-        assert sum(part.n_targets for part in batch.by_length) == batch.n_targets
-        assert sum(part.source.numel() for part in batch.by_length) <= batch.source.numel()
-
-
-def rows_of(batch: TranslationBatch) -> list[tuple[object, ...]]:
-    return [
-        (
-            int(batch.indices[row]),
-            *batch.source[row, : batch.source_lengths[row]].tolist(),
-            *batch.target_input[row, : batch.target_lengths[row]].tolist(),
-            *batch.target_output[row, : batch.target_lengths[row]].tolist(),
-        )
-        for row in range(len(batch))
-    ]
 
 
 def test_rows_are_the_pairs_their_indices_name(module: TranslationDataModule) -> None:
