@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, track
 from rich.progress import Progress as Bar
 
-from ablations.states import Planned
+from ablations.states import Planned, failures
 
 if TYPE_CHECKING:
     from ablations.plan import Cell
@@ -44,7 +44,7 @@ class Progress:
         self.left = {cell.id: cell for cell in cells}
         self.counts: Counter[str] = Counter()
         self._started = time.monotonic()
-        self._told_failures = {file for cell in cells for file in self._failures(cell)}
+        self._told_failures = {file for cell in cells for file in failures(self.runs_dir / cell.id)}
         self._found_failures: set[Path] = set()
         console = Console(stderr=True, highlight=False)
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
@@ -110,7 +110,7 @@ class Progress:
 
     def _tell_failures(self, cell: "Cell", *, runs_again: bool) -> None:
         again = "runs again" if runs_again else "given up"
-        found = set(self._failures(cell)) - self._told_failures
+        found = set(failures(self.runs_dir / cell.id)) - self._told_failures
         for file in sorted(found & self._found_failures):
             self.say(f"failed, {again}: {title(cell)}: {last_line(file)} ({file})")
             self._told_failures.add(file)
@@ -136,9 +136,6 @@ class Progress:
             parts.append(f"{3600 / per_cell:.0f} cells/h")
             parts.append(f"{duration(per_cell * len(self.left))} left")
         return ", ".join(parts)
-
-    def _failures(self, cell: "Cell") -> Iterable[Path]:
-        return sorted((self.runs_dir / cell.id).glob("failure-*.txt"))
 
     def _result(self, cell: "Cell") -> dict[str, Any] | None:
         folder = self.runs_dir / cell.id

@@ -53,9 +53,16 @@ def state_of(folder: Path) -> str:
     except FileNotFoundError:
         if (folder / "pruned.json").is_file():
             return "pruned"
-        return "failed" if any(folder.glob("failure-*.txt")) else "missing"
+        return "failed" if failures(folder) else "missing"
     except (ValueError, KeyError, TypeError):
         return "unreadable"
+
+
+def failures(folder: Path) -> list[Path]:
+    """What went wrong in a run, a file each time, the last one last."""
+    return sorted(
+        folder.glob("failure-*.txt"), key=lambda file: int(file.stem.removeprefix("failure-"))
+    )
 
 
 def count_states(
@@ -79,9 +86,8 @@ def count_states(
 def report_failures(cells: Sequence[Planned], runs_dir: Path) -> int:
     """Name the failed cells with the last line of what went wrong; 1 when there are cells."""
     for cell in cells:
-        failures = sorted((runs_dir / cell.id).glob("failure-*.txt"))
-        if failures:
-            last = failures[-1].read_text(encoding="utf-8").strip().splitlines()[-1:]
+        if files := failures(runs_dir / cell.id):
+            last = files[-1].read_text(encoding="utf-8").strip().splitlines()[-1:]
             changes = changes_text(cell.changes)
             print(f"failed: {cell.id} {changes} seed={cell.seed}: {''.join(last)}")
     return 1 if cells else 0

@@ -135,14 +135,16 @@ def join(
         there = f"there are {', '.join(known)}" if known else "it holds none"
         shown = parse_address(address)
         raise ValueError(f"no study {name!r} in {shown}; {there}; 'ablate sweep' puts one there")
+    say = partial(print, flush=True)
     with Stop(STOPPING) as stop:
-        say = partial(print, flush=True)
         code = work(
             name, runs_dir, wandb=wandb, storage=storage, stop=stop, say=say, devices=devices
         )
     if stop.asked:
         raise KeyboardInterrupt
-    if code:
+    if not code:
+        say(f"{name}: no cell waits or runs; 'ablate status {name}' says how they ended")
+    else:
         print(f"this worker {leaving(code)}", file=sys.stderr)
     return code
 

@@ -98,7 +98,9 @@ def test_sweep_reports_failed_cells_and_exits_with_1(ablate, tmp_path, monkeypat
         finish(tmp_path, [cell for cell in missing if cell != failed])
         folder = tmp_path / "runs" / failed.id
         folder.mkdir()
-        (folder / "failure-1.txt").write_text("Traceback\nMemoryError: too much\n")
+        for number in range(1, 10):
+            (folder / f"failure-{number}.txt").write_text("Traceback\nKeyError: 1\n")
+        (folder / "failure-10.txt").write_text("Traceback\nMemoryError: too much\n")
 
     monkeypatch.setattr("ablations.launch.launch", launch)
     code, out, _ = ablate("sweep", "tiny.yaml")

@@ -85,11 +85,15 @@ def test_a_worker_says_what_became_of_its_cells(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"finished: {good.id} baseline seed=1, 1 s, "
     failed = f"{bad.id} baseline seed=14: RuntimeError: out of luck ({tmp_path / bad.id}/failure-"
-    assert [line.partition(failed)[0] for line in lines[1:]] == [
+    assert [line.partition(failed)[0] for line in lines[1:-1]] == [
         "failed, runs again: ",
         "failed, runs again: ",
         "failed, given up: ",
     ]
+    ended = "test: no cell waits or runs; 'ablate status test' says how they ended"
+    assert lines[-1] == ended
+    assert join("test", tmp_path, wandb=False) == 0
+    assert capsys.readouterr().out == ended + "\n"
 
 
 def test_a_study_that_is_not_there_is_refused(storage: str | None, tmp_path: Path) -> None:
