@@ -10,7 +10,7 @@ CPU_PART_COST, GPU_PART_COST = 128, 8192
 
 
 def part_cost() -> int:
-    """That of this machine."""
+    """Tokens that this machine can compute in the time that one more part takes."""
     return GPU_PART_COST if torch.cuda.is_available() else CPU_PART_COST
 
 
